@@ -7,6 +7,7 @@ export default library({
   index: 'src/index.ts',
   'internal/index': 'src/internal/index.ts',
   launched: 'src/launched.ts',
+  launcher: 'src/launcher.ts',
   'testing/index': 'src/testing/index.ts',
   'testing/rank-thread': 'src/testing/rank-thread.ts',
   'testing/rank-thread-entry': 'src/testing/rank-thread-entry.mjs',

@@ -5,5 +5,6 @@ import { library } from '@mtl/tooling/tsup';
 export default library({
   index: 'src/index.ts',
   'internal/index': 'src/internal/index.ts',
+  'operations/matmul-choices': 'src/operations/matmul-choices.ts',
   'build-addon': 'native/build-addon.mjs',
 });

@@ -46,7 +46,7 @@ it('lists the errors of sources by package, code and class, with values by name'
   ]);
 });
 
-it('lists those of native sources, formats of several literals in one', () => {
+it('lists codes of native sources, formats of several literals in one', () => {
   write(
     'packages/comm/native/a/store.cc',
     'return error_status("MTL_STORE", "%s: lost after %lld "\n    "seconds", name, 1);\nfail("MTL_LATE", first, "late " + who);',

@@ -33,7 +33,7 @@ const programs = Object.entries(scripts)
   .map(([name, words]) => [name, words.split(' ').slice(1)]);
 const developers = Object.keys(commands).map((name) => [name, ['tooling/bootstrap/dev.mjs', name]]);
 
-describe('--help of the commands of package.json, and of those of npm run dev', () => {
+describe('--help of the commands of package.json and of npm run dev', () => {
   it.each([...programs, ...developers])(
     '%s: prints its usage, installs and builds nothing',
     (name, words) => {

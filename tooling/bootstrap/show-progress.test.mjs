@@ -21,7 +21,7 @@ describe('progress of a build', () => {
     expect(at(0.26, 0, false)).toBe('compiling: 26 % after 7 s\n');
   });
 
-  it('is that of the build that is least done, and the command keeps its output and its status', () => {
+  it('shows the build that is least done, and the command keeps its output and its status', () => {
     const build = `import { writeFileSync } from 'node:fs';
       import { setTimeout } from 'node:timers/promises';
       const write = (name, share) => writeFileSync(process.env.MTL_BUILD_PROGRESS + '/' + name, String(share));

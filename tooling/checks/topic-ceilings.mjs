@@ -47,5 +47,5 @@ export const ceilings = {
   'model type bert': 92,
   'model type qwen2': 11,
   'model type mixtral': 12,
-  'feature lora': 34,
+  'feature lora': 33,
 };

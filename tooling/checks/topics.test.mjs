@@ -11,7 +11,7 @@ describe('what a topic costs: the source files of other topics that name it', ()
   const topics = readTopics(root);
   const formatLabel = ({ kind, name }) => `${kind} ${name}`;
 
-  it('knows the topics by the lists that packages have of them', () => {
+  it('knows the topics by the lists in packages', () => {
     const listNames = (kind) => topics.filter((topic) => topic.kind === kind).map(({ name }) => name);
     expect(listNames('strategy')).toEqual(['tensor', 'context', 'pipeline', 'data', 'expert']);
     expect(listNames('store')).toEqual(['replicated', 'zero1', 'fullySharded']);

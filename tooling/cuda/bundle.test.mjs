@@ -307,7 +307,7 @@ describe('flags of run-on-gpu.mjs', () => {
     [['--minutes', '0'], '--minutes 0 is no number above 0'],
     [['--minutes', 'soon'], '--minutes soon is no number above 0'],
     [['--pack', join(root, 'refused', 'all.tar.gz')], 'is in the folder that it packs'],
-    [['--peer', 'no-such-yardstick.py'], '--peer no-such-yardstick.py is not there'],
+    [['--peer', 'no-such-peer.py'], '--peer no-such-peer.py is not there'],
   ])('%j is refused before anything is written', (flags, message) => {
     const { status, stderr } = run(...flags);
     expect(status).toBe(2);

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Runs the tests and benchmarks of this bundle on the machine's GPU: no network, no Node, nothing installed.
 #   ./run-on-gpu.sh tests|sanitizer|kernels|bench|all [--out DIRECTORY] [--minutes NUMBER] [--only TEXT]
-#     [--peer yardstick.py] [--python PROGRAM] [-- --presets gpt2-1.3b ...]
+#     [--peer peer.py] [--python PROGRAM] [-- --presets gpt2-1.3b ...]
 # Results (results-STAGE.json, tables, logs) go to --out, the variable OUT, or ./results. --emulation needs no GPU.
 # --minutes ends the run in time. PyTorch is the one of --python or MTL_PEER_PYTHON, python3 unless set.
 set -eu

@@ -13,8 +13,8 @@ const { ChatTemplate } = await importPackage('@mtl/chat-templates');
 const checkpoint = await importPackage('@mtl/checkpoint');
 const modelFiles = await importPackage('@mtl/formats');
 const { readGguf, writeGguf } = await importPackage('@mtl/formats/gguf');
-const { huggingFaceModelKind, isAdapter } = await importPackage('@mtl/formats/internal');
-const { gptParameters, modelParameters } = await importPackage('@mtl/models/internal');
+const { huggingFaceModelKind, isAdapter } = modelFiles;
+const { gptParameters, modelParameters } = await importPackage('@mtl/models');
 const schedules = await importPackage('@mtl/pipeline/schedules');
 
 const texts = ['low lower lowest', 'new newer newest', 'naïve ✓ 你好 😀', '', 'the same', 'the same'];

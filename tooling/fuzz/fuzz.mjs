@@ -14,12 +14,12 @@ import { parseArgs } from 'node:util';
 const help = `usage: npm run dev -- fuzz [flags]: damages files of every format and reads them
 
   --cases N         damaged files of each format (default 200)
-  --seconds N       instead: as many as fit into this time
+  --seconds N       instead: all that fit into this time
   --only FORMAT     one format
   --seed S          other damage (default 1); the same seed gives the same files
   --case-seconds N  a case that takes longer hangs (default 60)
   --formats FILE    the module of the formats
-  --corpus FOLDER   inputs that failed once, read first (default: those of this repository)
+  --corpus FOLDER   inputs that failed once, read first (default: the inputs of this repository)
 `;
 const here = fileURLToPath(new URL('.//', import.meta.url));
 const maximumBytes = 2e9;

@@ -16,8 +16,7 @@ const module = resolve(process.argv[2]);
 const packageOfModule = (name) => import(pathToFileURL(createRequire(module).resolve(`@mtl/${name}`)).href);
 const { Tape } = await packageOfModule('autograd');
 const { MetaWorld } = await packageOfModule('comm');
-const { Tensor } = await packageOfModule('kernels');
-const { observeOperations } = await packageOfModule('kernels/internal');
+const { observeOperations, Tensor } = await packageOfModule('kernels');
 const { S, B, H, layer } = await import(pathToFileURL(module).href);
 
 const words = {

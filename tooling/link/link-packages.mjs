@@ -2,7 +2,7 @@
 /**
  * mtl-link: makes the packages of this checkout available, with types, in a folder elsewhere. A link to
  * packages/ would be dangerous: npm follows the link and removes files that npm did not install, including
- * sources. So mtl-link writes small packages, each of which imports the built files of the checkout. The
+ * sources. So mtl-link writes small packages, each importing the built files of the checkout. The
  * folder depends on these as on any local package, and npm leaves them alone.
  */
 import { spawnSync } from 'node:child_process';

@@ -147,7 +147,7 @@ export const programs = {
     file: 'cost-model/print-validation.ts',
   },
   'papers-fit': {
-    about: 'Fits the constants of the cost model to some of them.',
+    about: 'Fits the constants of the cost model to some of the published step times.',
     file: 'cost-model/fit-constants.ts',
   },
   'papers-layouts': {

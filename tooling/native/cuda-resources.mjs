@@ -18,7 +18,8 @@ import { fileURLToPath } from 'node:url';
 
 const sources = resolve(dirname(fileURLToPath(import.meta.url)), '../../packages/kernels/native');
 // Low 12 bits of an instruction of sm_80 and sm_90; HGMMA with its left operand in shared memory, or in
-// registers. HMMA, HGMMA and UTMALDG were checked by counting: a kernel has as many as its source unrolls to.
+// registers. HMMA, HGMMA and UTMALDG were checked by counting: a kernel has the number to which its source
+// unrolls.
 const opcodes = { HMMA: [0x23c], LDSM: [0x83b], LDGSTS: [0xfae], HGMMA: [0x9f0, 0xdf0], UTMALDG: [0x5b4] };
 
 /** Returns readable names of C++ symbols, without namespaces and parameters. */

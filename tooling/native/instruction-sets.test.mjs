@@ -30,7 +30,7 @@ describe('chooseInstructionSet', () => {
 });
 
 describe('instructionSetsToCompile', () => {
-  it('is all unless a first run asks for those of the machine', () => {
+  it('is all sets unless a first run asks for the sets of the machine', () => {
     expect(instructionSetsToCompile({ asked: undefined, configured: undefined, cpuinfo: zen5 })).toBe('all');
     expect(instructionSetsToCompile({ asked: undefined, configured: 'avx512', cpuinfo: zen5 })).toBe('all');
     expect(instructionSetsToCompile({ asked: 'machine', configured: undefined, cpuinfo: zen5 })).toBe(

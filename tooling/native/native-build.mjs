@@ -92,7 +92,7 @@ Compiles the native addon of the package with CMake and a C++ compiler.
   --help                 Prints this and builds nothing.
 
 CXX names another compiler. Kernels are compiled for all instruction sets. MTL_INSTRUCTION_SETS=machine compiles
-those of this machine alone, unless the folder contains others already; -DMTL_INSTRUCTION_SETS="avx2;avx512" names them.`;
+only the sets of this machine, unless the folder contains others already; -DMTL_INSTRUCTION_SETS="avx2;avx512" names them.`;
 }
 
 /** The files in a build folder by which CMake, Ninja or Make refer to other folders. */

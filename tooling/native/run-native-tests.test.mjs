@@ -33,7 +33,7 @@ it('notes a program that ends by a signal', () => {
   expect(read('build/failed.txt')).toContain('killed ended with SIGKILL\n');
 });
 
-it('gives a program the texts of --only, whose names are those of its tests that run', () => {
+it('gives a program the texts of --only, which select its tests by name', () => {
   folder.writeProgram('build/chosen', 'echo "FAIL $*"; exit 1');
   const { status } = spawnSync(process.execPath, [script, '--only', 'views,arena', 'build/chosen'], {
     cwd: folder.path,

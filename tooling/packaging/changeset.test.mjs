@@ -69,7 +69,7 @@ describe('changesets', () => {
   });
 
   it('version refuses a changeset without its header', () => {
-    // what a formatter once made of them
+    // what a formatter once made of changesets
     appendFileSync(
       join(copy.directory, '.changeset', 'torn.md'),
       '---\n\n## "@mtl/errors": minor\n\nText.\n',

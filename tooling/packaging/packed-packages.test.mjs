@@ -133,7 +133,7 @@ describe.concurrent.runIf(isOnline)(`an installed package${whySkipped}`, () => {
     async () => {
       const folder = join(directory, 'comm');
       await installPackage({ name: '@mtl/comm', tarballs, directory: folder, withPlatform: false });
-      const example = `import { NativeJob } from '@mtl/comm/internal';
+      const example = `import { NativeJob } from '@mtl/comm/launcher';
         import { Tensor } from '@mtl/kernels';
         const job = new NativeJob(0);
         job.createHostBoard([0]);

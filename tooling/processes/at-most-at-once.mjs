@@ -1,5 +1,5 @@
 /**
- * Starts `job` for every item, in their order, at most `limit` of them at once.
+ * Starts `job` for every item, in their order, at most `limit` jobs at once.
  * @returns the promises by item; promises after one that fails need no handler
  */
 export function atMostAtOnce({ limit, items }, job) {

@@ -206,7 +206,7 @@ describe('what is published', () => {
 });
 
 describe('versions', () => {
-  it('are one, that of the tag', () => {
+  it('are one, the version of the tag', () => {
     const versions = ['0.1.0-alpha.0', '0.1.0-alpha.0'];
     expect(versionProblems({ versions, tag: undefined })).toEqual([]);
     expect(versionProblems({ versions, tag: 'v0.1.0-alpha.0' })).toEqual([]);

@@ -2,7 +2,7 @@
 /**
  * npm run dev -- transformers-js: installs transformers.js with ONNX Runtime for Node and for browsers, as
  * their authors compiled them, into tooling/build/transformers-js. Tests of ONNX directories and of pages run
- * models with them, and no package depends on them. Versions and checksums are those of package-lock.json; no
+ * models with them, and no package depends on them. Versions and checksums are in package-lock.json; no
  * script of a package runs, and nothing is compiled.
  */
 import { spawnSync } from 'node:child_process';

@@ -148,7 +148,7 @@ async function buildAllCode(packages, written) {
   }
 }
 
-/** Makes the declarations of all packages and puts those of `packages` into place. */
+/** Makes the declarations of all packages and puts the ones of `packages` into place. */
 async function buildDeclarations({ root, all, packages, written }) {
   const { makeDeclarations } = await import('./declarations.mjs'); // loads the compiler
   const entries = new Map(all.map(({ folder }) => [folder, entryPoints(folder)]));
@@ -160,11 +160,11 @@ async function buildDeclarations({ root, all, packages, written }) {
 }
 
 /**
- * Builds the packages and apps of the checkout `root` whose sources, or those of a lower package, changed
+ * Builds the packages and apps of the checkout `root` whose sources, or sources of a lower package, changed
  * since `stamps` was written, or whose dist/ is not what was built then. Returns their names. Commands that
  * run meanwhile find whole builds: all are made aside, and put into place together at the end.
  *
- * @param declarations builds those too, where they are not those of the code; without it, only where some
+ * @param declarations builds declarations too, where they do not fit the code; without it, only where some
  *   were built before
  * @throws Error of tsup, with the name of the package: no code is put into place then; or with the types that
  *   declarations cannot name: no declarations are then

@@ -148,7 +148,7 @@ it('builds declarations on request, and again when they are gone', { tags: ['who
   expect(await build()).toEqual([]); // code without types is less
   rmSync(declaration);
   expect(await buildTypes()).toEqual(['other']);
-  // once made, they are those of the sources
+  // once made, they fit the sources
   write('packages/c/src/index.ts', 'export const d = 1;\n');
   expect(await build()).toEqual(['other']);
   expect(readFileSync(declaration, 'utf8')).toContain('const d = 1');

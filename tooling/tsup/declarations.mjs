@@ -36,7 +36,7 @@ function withReferences(text) {
 /**
  * Finds the packages that declarations import and that users of the package do not get.
  *
- * @returns a problem for each of them
+ * @returns a problem for each such package
  */
 function missingDependencies(folder, texts) {
   const { name, dependencies, peerDependencies } = JSON.parse(

@@ -9,7 +9,7 @@ export { entryPoints };
  * Returns the build of every package: ESM for Node 20 from the named entry points. build-packages.mjs makes
  * the declarations. `addFiles(folder)` puts further files into the folder of the build, which
  * build-packages.mjs names. `bundles` names third parties whose code the build contains, with their licences:
- * those of many small files, which take long to import one by one.
+ * packages of many small files, which take long to import one by one.
  */
 export function library(entry = entryPoints(), { addFiles, bundles = [] } = {}) {
   const outDir = process.env.MTL_BUILD_FOLDER ?? 'dist';

@@ -24,7 +24,7 @@ export const waiting = { maxWorkers: 3 };
 export const shared = { isolate: false };
 
 /**
- * For packages of which some test files count tensors or memory, stub modules or change their environment:
+ * For packages with test files that count tensors or memory, stub modules or change their environment:
  * each of these has a process of its own, and the others are as with `shared`.
  *
  * @param {readonly string[]} counting patterns of the files that have a process of their own

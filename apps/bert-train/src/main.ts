@@ -27,7 +27,7 @@ async function trainBert(run: OpenedRun): Promise<void> {
 
   // Data: documents as sentences of token ids, and the WordPiece tokenizer that made the ids. A sample has
   // two runs of consecutive sentences, swapped half of the time, and 15 % of its tokens are masked. Samples
-  // and masks are those of Megatron-LM.
+  // and masks are the same as in Megatron-LM.
   const data = await openData(run);
 
   // Architecture: a BERT with the sizes of the flags, or of the model in --load or --load-hf.
@@ -43,11 +43,11 @@ async function trainBert(run: OpenedRun): Promise<void> {
   // replicated or sharded over dp, and reduce the gradients.
   const optimizer = createOptimizer(run, { part });
 
-  // Loop: steps, evaluations, checkpoints and exports. The first weights are initial ones, or those of --load
-  // or --load-hf; a resumed run also restores its optimizer and its position in the data. Rank 0 reports to
-  // the console, run.json, metrics.jsonl, TensorBoard and services. A step is the forward and backward passes
-  // of its micro-batches, and the update. The loss is the mean over masked tokens, plus the mean over samples
-  // of the loss for the order of sentences.
+  // Loop: steps, evaluations, checkpoints and exports. The first weights are initial ones, or come from
+  // --load or --load-hf; a resumed run also restores its optimizer and its position in the data. Rank 0
+  // reports to the console, run.json, metrics.jsonl, TensorBoard and services. A step is the forward and
+  // backward passes of its micro-batches, and the update. The loss is the mean over masked tokens, plus the
+  // mean over samples of the loss for the order of sentences.
   const training = await openLoop(run, { data, model, part, optimizer, profiler });
   try {
     await training.run();

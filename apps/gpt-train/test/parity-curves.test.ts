@@ -14,7 +14,7 @@ const load = async (): Promise<typeof ParityTraining> => {
   return await import('./parity-training.js');
 };
 
-it('PyTorch’s curves are those of the file that MTL_PARITY_CURVES names: one that is wrong is out of bounds', async () => {
+it('PyTorch’s curves come from the file that MTL_PARITY_CURVES names: a wrong curve is out of bounds', async () => {
   const { fixture, lossDistance, bounds } = await load();
   const directory = mkdtempSync(join(tmpdir(), 'mtl-parity-'));
   const file = join(directory, 'curves.json');

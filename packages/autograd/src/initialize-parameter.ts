@@ -1,5 +1,4 @@
-import { cast, philoxNormal, Tensor } from '@mtl/kernels';
-import { hasValues } from '@mtl/kernels/internal';
+import { cast, hasValues, philoxNormal, Tensor } from '@mtl/kernels';
 import type { Parameter } from './parameter.js';
 import { philox, siteKey } from './random.js';
 

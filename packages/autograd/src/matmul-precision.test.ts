@@ -165,7 +165,7 @@ describe.each(Object.entries(operations))('%s', (name, operation) => {
   });
 });
 
-it('is that of the frozen weight where adapters are trained', () => {
+it('comes from the frozen weight where adapters are trained', () => {
   const [weight, down, up] = [
     parameter('weight', [outputs, inputs]),
     parameter('down', [2, inputs]),

@@ -6,7 +6,7 @@ import type { Parameter } from './parameter.js';
  * shards them.
  */
 export interface UnitKeeper {
-  /** Makes present the values of those of the unit's parameters that this object stores. */
+  /** Makes the values of the unit's parameters present, if this object stores them. */
   acquire(unit: ParameterUnit): void;
   /** Called when the values are not needed until the unit is acquired again. */
   release(unit: ParameterUnit): void;

@@ -300,7 +300,7 @@ export class Parameter {
   }
 }
 
-/** Returns the placement of a parameter of which this process holds slices of this shape. */
+/** Returns the placement of a parameter, given the shape of the slices that this process holds. */
 function choosePlacement(
   { name, globalShape, placement = {} }: ParameterOptions,
   shape: readonly number[],
@@ -319,7 +319,7 @@ function choosePlacement(
 }
 
 /**
- * Returns those of the given parameters whose gradients the weight half computes: all that exist and are not
+ * Returns the given parameters whose gradients the weight half computes: all that exist and are not
  * frozen.
  */
 export function trainedParameters(...parameters: readonly (Parameter | undefined)[]): Parameter[] {

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { hostTensor, saveCheckpoint } from '@mtl/checkpoint';
 import { formatError } from '@mtl/errors';
 import { numLiveTensors } from '@mtl/kernels';
-import { readRunRecord } from '@mtl/run-records/internal';
+import { readRunRecord } from '@mtl/run-records';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { FineTuningConfiguration } from '../src/flags/fine-tuning-configuration.js';
 import { fineTune } from '../src/runs/fine-tune.js';

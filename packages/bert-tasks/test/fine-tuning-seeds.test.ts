@@ -1,7 +1,7 @@
 import { appendFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { readRunRecord } from '@mtl/run-records/internal';
-import { forgetStopSignal, stopSignal } from '@mtl/trainer/internal';
+import { readRunRecord } from '@mtl/run-records';
+import { forgetStopSignal, stopSignal } from '@mtl/trainer/stop-signals';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import type { FineTuningConfiguration } from '../src/flags/fine-tuning-configuration.js';
 import { fineTune } from '../src/runs/fine-tune.js';

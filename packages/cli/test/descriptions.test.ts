@@ -1,4 +1,4 @@
-import { flagsOfProgram } from '@mtl/configuration/internal';
+import { flagsOfProgram } from '@mtl/configuration/flags';
 import type { Command } from 'commander';
 import { describe, expect, it } from 'vitest';
 import { createProgram } from '../src/create-program.js';

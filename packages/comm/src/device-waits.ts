@@ -37,7 +37,7 @@ export class DeviceWaits {
 
   /**
    * Measures the work that `task` enqueues. The caller must read the result or dispose of it. If the task
-   * throws, its marks are leaked: disposing of them would wait for the device, which may itself wait for
+   * throws, its marks are leaked: disposing of the marks would wait for the device, which may itself wait for
    * other ranks, and these learn of the error only later.
    */
   measure(task: () => void): MeasuredTimes {

@@ -8,6 +8,7 @@ export {
   type MeshView,
   ProcessMesh,
 } from '@mtl/layout';
+export { broadcastJson } from './broadcast-json.js';
 export type { JobEngineName } from './engines/engine.js';
 export { glooProblem } from './engines/gloo-engine.js';
 export { type NcclInformation, ncclInformation } from './engines/nccl-engine.js';

@@ -1,6 +1,6 @@
 import { CommunicationError, UsageError } from '@mtl/errors';
-import { bytesPerElement, Tensor } from '@mtl/kernels';
-import { hasValues, refuseInGraph } from '@mtl/kernels/internal';
+import { bytesPerElement, hasValues, Tensor } from '@mtl/kernels';
+import { refuseInGraph } from '@mtl/kernels/internal';
 import { CallbackWork } from './awaitable-work.js';
 import {
   CheckedGroup,

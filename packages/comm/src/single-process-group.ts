@@ -1,4 +1,4 @@
-import { hasValues } from '@mtl/kernels/internal';
+import { hasValues } from '@mtl/kernels';
 import { CallbackWork } from './awaitable-work.js';
 import { CheckedGroup, type CheckedOperation } from './checked-group.js';
 import type { CommunicationOperation, OperationCount, Work } from './process-group.js';

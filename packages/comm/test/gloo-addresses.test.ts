@@ -1,6 +1,7 @@
 import { glooProblem } from '@mtl/comm';
-import { createGlooGroup, NativeJob } from '@mtl/comm/internal';
+import { NativeJob } from '@mtl/comm/launcher';
 import { describe, expect, it } from 'vitest';
+import { createGlooGroup } from '../src/engines/gloo-engine.js';
 
 describe.skipIf(glooProblem() !== undefined)(
   'members of a group over gloo (libgloo-dev) that read the addresses of others',

@@ -1,6 +1,7 @@
 import { glooProblem } from '@mtl/comm';
-import { createGlooGroup, NativeJob } from '@mtl/comm/internal';
+import { NativeJob } from '@mtl/comm/launcher';
 import { afterEach, describe, expect, it, vi } from 'vitest';
+import { createGlooGroup } from '../src/engines/gloo-engine.js';
 
 afterEach(() => vi.unstubAllEnvs());
 

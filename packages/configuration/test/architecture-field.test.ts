@@ -40,8 +40,8 @@ const {
   checkSameArchitecture,
   flagsOfHuggingFace,
   listSavedSizes,
-  withLoadedFlags,
-} = await import('../src/internal/index.js');
+} = await import('../src/saved/index.js');
+const { withLoadedFlags } = await import('../src/internal/index.js');
 
 const place = { directory: 'runs/a', path: 'runs/a/iter_0000010' };
 const locateFixture = (name: string) =>

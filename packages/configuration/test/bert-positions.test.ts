@@ -1,7 +1,7 @@
 import { MtlError } from '@mtl/errors';
 import { expect, it } from 'vitest';
 import { describeBertModel, parseFlags, validateConfiguration } from '../src/index.js';
-import { checkHuggingFaceArchitecture } from '../src/internal/index.js';
+import { checkHuggingFaceArchitecture } from '../src/saved/index.js';
 
 const configureModel = (...flags: readonly string[]) => {
   const given = ['--preset', 'bert-base', '--layer-norm-placement', 'post', ...flags];

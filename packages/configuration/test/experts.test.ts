@@ -21,6 +21,7 @@ import {
   readSavedConfiguration,
   validateConfiguration,
 } from '../src/index.js';
+import { withLoadedFlags } from '../src/internal/index.js';
 import {
   architectureFlags,
   checkHuggingFaceArchitecture,
@@ -28,8 +29,7 @@ import {
   flagsOfHuggingFace,
   learningDifferences,
   listSavedSizes,
-  withLoadedFlags,
-} from '../src/internal/index.js';
+} from '../src/saved/index.js';
 import { configure, small } from './support/configure.js';
 import { smallRun } from './support/small-run.js';
 

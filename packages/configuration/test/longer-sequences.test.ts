@@ -2,13 +2,13 @@ import { fileURLToPath } from 'node:url';
 import { readHuggingFaceGpt } from '@mtl/formats';
 import { describe, expect, it } from 'vitest';
 import { describeGptModel, type Flags, parseFlags, validateConfiguration } from '../src/index.js';
+import { withLoadedFlags } from '../src/internal/index.js';
 import {
   architectureFlags,
   checkHuggingFaceArchitecture,
   flagsOfHuggingFace,
   withAskedPositions,
-  withLoadedFlags,
-} from '../src/internal/index.js';
+} from '../src/saved/index.js';
 
 /** Returns the flags of a run that loads a fixture of @mtl/models, with further flags. */
 async function loading(name: string, line: string) {

@@ -30,7 +30,7 @@ const {
   saveConfiguration,
   validateConfiguration,
 } = await import('../src/index.js');
-const { learningDifferences } = await import('../src/internal/index.js');
+const { learningDifferences } = await import('../src/saved/index.js');
 const { small } = await import('./support/configure.js');
 
 const configured = (...words: string[]) =>

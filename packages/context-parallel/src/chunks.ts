@@ -63,7 +63,9 @@ export interface Chunks extends RowOrder {
 
 /** The samples to which the rows of chunks belong. */
 interface SamplesOfChunks {
-  /** The restrictions of visibility that result from the chunks, in addition to those of the call. */
+  /**
+   * The restrictions of visibility that result from the chunks, in addition to the restrictions of the call.
+   */
   readonly visibility?: Visibility;
   /** int64: the numbers of the samples, for dropout masks. Default: the samples of the call. */
   readonly samples?: Tensor;

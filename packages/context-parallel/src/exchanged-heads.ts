@@ -218,7 +218,7 @@ function sideBySide<Name extends string>(rows: Tensor, features: Features<Name>)
 
 /**
  * Views [rows, ..., F, ...] as [n, rows, ..., F / n, ...], so that the dimension F is divided over n
- * processes. The last parameter has as many entries as F and the dimensions after it.
+ * processes. The last parameter has an entry for F and for each dimension after it.
  */
 function byProcess(tensor: Tensor, size: number, { length }: readonly number[]): Tensor {
   const { shape, strides } = tensor;

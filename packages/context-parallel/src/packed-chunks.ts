@@ -171,7 +171,7 @@ function computeStarts(lengths: readonly number[]): number[] {
 }
 
 /**
- * Chunks of packed samples: documents, each of which is divided separately, or samples with bidirectional
+ * Chunks of packed samples: documents, each divided separately, or samples with bidirectional
  * attention.
  */
 export class PackedChunks extends PackedRowOrder implements Chunks {

@@ -63,33 +63,36 @@ describe('documents of sequences', () => {
     expect(own[0]!.sampleNumbers).toEqual([7n, 7n]);
   });
 
-  it.each([2, 3, 4, 8])('are as many positions and nearly as much work for each of %i processes', (size) => {
-    const sequenceLength = 96 * size;
-    const sequences = [5, 40, 300].map((most, seed) => makeLengths(sequenceLength, most, seed));
-    const documents = listDocuments(makeKeyStart(sequences), sequenceLength);
-    const borders = bordersOfDocuments(documents, { sequenceLength, size });
-    const findStart = (of: number) => documents[of]!.start;
-    sequences.forEach((_, sample) => {
-      const pairs = Array.from({ length: size }, (_rank, rank) => {
-        let [positions, work] = [0, 0];
-        borders.forEach((of, document) => {
-          if (documents[document]!.sample !== sample) return;
-          for (const chunk of chunksOfRank(rank, size)) {
-            for (let at = of[chunk]!; at < of[chunk + 1]!; at++, positions++)
-              work += at - findStart(document) + 1;
-          }
+  it.each([2, 3, 4, 8])(
+    'give each of %i processes the same number of positions and nearly the same work',
+    (size) => {
+      const sequenceLength = 96 * size;
+      const sequences = [5, 40, 300].map((most, seed) => makeLengths(sequenceLength, most, seed));
+      const documents = listDocuments(makeKeyStart(sequences), sequenceLength);
+      const borders = bordersOfDocuments(documents, { sequenceLength, size });
+      const findStart = (of: number) => documents[of]!.start;
+      sequences.forEach((_, sample) => {
+        const pairs = Array.from({ length: size }, (_rank, rank) => {
+          let [positions, work] = [0, 0];
+          borders.forEach((of, document) => {
+            if (documents[document]!.sample !== sample) return;
+            for (const chunk of chunksOfRank(rank, size)) {
+              for (let at = of[chunk]!; at < of[chunk + 1]!; at++, positions++)
+                work += at - findStart(document) + 1;
+            }
+          });
+          expect(positions).toBe(sequenceLength / size);
+          return work;
         });
-        expect(positions).toBe(sequenceLength / size);
-        return work;
+        const numDocuments = documents.filter((document) => document.sample === sample).length;
+        const longest = Math.max(...sequences[sample]!);
+        // one more position of a document adds at most the pairs of its last position
+        expect(Math.max(...pairs) - Math.min(...pairs)).toBeLessThanOrEqual(numDocuments * longest);
+        const mean = pairs.reduce((sum, each) => sum + each, 0) / size;
+        expect(Math.max(...pairs) / mean).toBeLessThan(1.15);
       });
-      const numDocuments = documents.filter((document) => document.sample === sample).length;
-      const longest = Math.max(...sequences[sample]!);
-      // one more position of a document adds at most the pairs of its last position
-      expect(Math.max(...pairs) - Math.min(...pairs)).toBeLessThanOrEqual(numDocuments * longest);
-      const mean = pairs.reduce((sum, each) => sum + each, 0) / size;
-      expect(Math.max(...pairs) / mean).toBeLessThan(1.15);
-    });
-  });
+    },
+  );
 
   it('leave no position out, and have the same rows whichever process computes them', () => {
     const keyStart = makeKeyStart([
@@ -113,7 +116,7 @@ describe('documents of sequences', () => {
     });
   });
 
-  it('are as many as a power of two where passes are launched again', () => {
+  it('are a power of two where passes are launched again', () => {
     const keyStart = makeKeyStart([[5, 1, 10]]);
     const batch = { batchSize: 1, sequenceLength: 16, sampleNumbers: Float64Array.of(3), keyStart };
     const { parts, sampleNumbers } = documentChunks(batch, { group: makeGroup(0, 2), isLaunchedAgain: true });

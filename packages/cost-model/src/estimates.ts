@@ -87,7 +87,7 @@ export class ListedEstimates {
     return { seconds, memoryBytes: Math.max(...bytes) };
   }
 
-  /** Returns a schedule with fewer micro-batches, in which as many of them are in flight at once. */
+  /** Returns a schedule with fewer micro-batches and the same number in flight at once. */
   #shortSchedule(layout: Layout, numMicroBatches: number): PipelineSchedule {
     const { pp: numStages, numChunks = 1 } = layout;
     if (numStages === 1) return oneStage(1);

@@ -1,7 +1,13 @@
 export { estimateSeconds, type LayoutEstimate, ListedEstimates } from './estimates.js';
 export { communicatorBytes, type GroupUse } from './memory/communicator-bytes.js';
 export { listedMemory } from './memory/listed-memory.js';
-export { loadProfile, openProfile } from './open-profile.js';
+export {
+  calibratedProfilePath,
+  isProfileKnown,
+  loadProfile,
+  openProfile,
+  profileNames,
+} from './open-profile.js';
 export type { ModelSize, Recomputation } from './operations/model-size.js';
 export type {
   CollectiveOperation,
@@ -23,3 +29,6 @@ export {
   type RecordedStep,
 } from './step/predict-recorded-step.js';
 export { predictStepTime, type StepBreakdown, type StepPrediction } from './step/predict-step-time.js';
+export { collectiveSeconds } from './timing/collective-seconds.js';
+export { matmulBytes, peakFlops } from './timing/hardware-times.js';
+export { operationsSeconds, passSeconds } from './timing/operations-seconds.js';

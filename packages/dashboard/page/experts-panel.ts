@@ -164,7 +164,7 @@ function formatVerdict({ layers, newest: { loads } }: ExpertsAnswer) {
   const none =
     idle.length === 0 ? 'All experts got tokens.' : `Experts that got no tokens: ${idle.join('; ')}.`;
   // the rate of model FLOPs on the page depends on this
-  const counted = 'Model FLOPs are those of the experts that a token uses.';
+  const counted = 'Model FLOPs count the experts that a token uses.';
   return { text: `${most} ${none} ${counted}`, isGrave: idle.length > 0 };
 }
 

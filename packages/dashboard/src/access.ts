@@ -81,7 +81,7 @@ export class Access {
   }
 }
 
-/** Compares two texts in constant time, which does not reveal how much of them is equal. */
+/** Compares two texts in constant time, which does not reveal how much is equal. */
 function isSame(one: string, other: string): boolean {
   const [a, b] = [one, other].map((text) => createHash('sha256').update(text).digest());
   return timingSafeEqual(a!, b!);

@@ -102,7 +102,7 @@ describe('RunIndex', () => {
     expect(index.steps.last('lm_loss')).toBe(1);
   });
 
-  it("takes BERT's losses of an older version by the names of today, and goes on with those of newer steps", async () => {
+  it("takes BERT's losses of an older version by the names of today, and goes on with newer steps", async () => {
     const { index } = newRun('older');
     const older = (iteration: number) => ({ iteration, lm_loss: 7.5, mlm_loss: 7, sop_loss: 0.5 });
     folders.append('older', older(1), older(2), { ...older(2), type: 'validation' });

@@ -61,7 +61,7 @@ describe.skipIf(!hasChromium)(`experts on the page, in Chromium${whySkipped}`, (
     const details = browser.page.getByRole('region', { name: 'Details of a run' });
     await details
       .getByText(
-        'Busiest is expert 1 of layer 1 with 1.5 × even. All experts got tokens. Model FLOPs are those of the experts that a token uses.',
+        'Busiest is expert 1 of layer 1 with 1.5 × even. All experts got tokens. Model FLOPs count the experts that a token uses.',
       )
       .waitFor();
     const overview = [2, 4];

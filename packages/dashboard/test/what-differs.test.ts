@@ -1,4 +1,4 @@
-import { isFlagName } from '@mtl/configuration/internal';
+import { isFlagName } from '@mtl/configuration/flags';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { decisiveFlags, mostDecisiveFirst } from '../page/order-of-differences.js';

@@ -6,8 +6,9 @@ export type {
   NumberedBatch,
 } from '@mtl/layout';
 export { BadLines } from './corpora/corpus-error.js';
-export { type CorpusFiles, corpusFiles, readDocuments } from './corpora/corpus-files.js';
+export { type CorpusFiles, corpusFileNames, corpusFiles, readDocuments } from './corpora/corpus-files.js';
 export { type PrepareSummary, prepareDataset } from './corpora/prepare-dataset.js';
+export { createSentenceSplitter } from './corpora/sentence-splitter.js';
 export { IndexedDataset } from './indexed/indexed-dataset.js';
 export { IndexedDatasetWriter, mergeIndexedDatasets } from './indexed/indexed-dataset-writer.js';
 export {
@@ -17,11 +18,13 @@ export {
 } from './indexed/verify-indexed-dataset.js';
 export { type BatchLoaderOptions, createBatchLoader } from './loading/batch-loader.js';
 export { buildBertDatasets, openBertDataset } from './masked/bert-dataset.js';
+export { specialTokenId } from './masked/masking.js';
+export { RandomState } from './random/random-state.js';
 export type { SplitDatasets, SplitDatasetsOptions } from './samples/build-split-datasets.js';
 export { parseDataPath } from './samples/data-path.js';
-export { type SplitName, splitSequences } from './samples/dataset-part.js';
+export { type SplitName, splitNames, splitSequences } from './samples/dataset-part.js';
 export { buildGptDatasets, openGptDataset } from './samples/gpt-dataset.js';
 export { type MicroBatchSamplerOptions, sampleMicroBatches } from './samples/micro-batch-sampler.js';
 export { mockDataBlend } from './samples/mock-sequences.js';
 export type { SampleDataset } from './samples/sample-dataset.js';
-export { TaskDataset } from './samples/task-dataset.js';
+export { sharedCopy, TaskDataset, TaskSequences } from './samples/task-dataset.js';

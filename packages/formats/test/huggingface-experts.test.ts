@@ -8,8 +8,7 @@ import {
   SafetensorsDirectory,
   writeSafetensorsDirectory,
 } from '@mtl/checkpoint';
-import { type GptModelConfiguration, GptStage } from '@mtl/models';
-import { hasExperts } from '@mtl/models/internal';
+import { type GptModelConfiguration, GptStage, hasExperts } from '@mtl/models';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { parameterTensors, readHuggingFaceGpt, writeHuggingFaceGpt } from '../src/index.js';
 import { type FixtureName, fixtureDirectory, loadModel } from './huggingface-fixture.js';

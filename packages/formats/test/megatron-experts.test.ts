@@ -13,8 +13,7 @@ import {
   writeDistributedTorchDirectory,
 } from '@mtl/checkpoint';
 import { countElements } from '@mtl/kernels';
-import type { GptModelConfiguration } from '@mtl/models';
-import { modelParameters } from '@mtl/models/internal';
+import { type GptModelConfiguration, modelParameters } from '@mtl/models';
 import { afterAll, describe, expect, it } from 'vitest';
 import { readMegatron, writeMegatron } from '../src/index.js';
 

@@ -21,8 +21,7 @@ import {
   writeDistributedTorchDirectory,
 } from '@mtl/checkpoint';
 import { countElements } from '@mtl/kernels';
-import type { GptModelConfiguration } from '@mtl/models';
-import { hasExperts, modelParameters } from '@mtl/models/internal';
+import { type GptModelConfiguration, hasExperts, modelParameters } from '@mtl/models';
 import { digestOfDirectory } from '@mtl/tooling/digest-of-directory';
 import { afterAll, describe, expect, it } from 'vitest';
 import { type MegatronModel, readHuggingFaceGpt, readMegatron, writeMegatron } from '../src/index.js';

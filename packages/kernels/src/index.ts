@@ -1,8 +1,10 @@
 export { checkedOperation } from './checked-operation.js';
 export {
+  chooseMetaDevice,
   type Device,
   deviceRange,
   devices,
+  hasValues,
   isDeviceAvailable,
   limitMemory,
   memoryStatistics,
@@ -34,9 +36,19 @@ export {
   countedFlops,
   listOperations,
   type Operands,
+  observeOperations,
   operationStatistics,
   resetCountedFlops,
   supportsOperation,
 } from './run-operation.js';
-export { bfloat16Bits, countElements, float16Bits, Tensor, type TensorOptions } from './tensor.js';
+export {
+  bfloat16Bits,
+  bfloat16Value,
+  countElements,
+  float16Bits,
+  float16Value,
+  Tensor,
+  type TensorOptions,
+} from './tensor.js';
 export { numLiveTensors, tidy } from './tensor-lifetimes.js';
+export { transpose } from './transpose.js';

@@ -1,13 +1,13 @@
 import { afterEach, describe, expect, it } from 'vitest';
 import {
   bfloat16Bits,
+  bfloat16Value,
   type Device,
   hostInformation,
   type InstructionSet,
   setInstructionSet,
   setNumThreads,
 } from '../src/index.js';
-import { bfloat16Value } from '../src/internal/index.js';
 import {
   type AttentionCase,
   after,

@@ -5,6 +5,7 @@ import {
   matmul,
   memoryStatistics,
   numLiveTensors,
+  observeOperations,
   setMatmulLibrary,
   Tensor,
   tidy,
@@ -13,10 +14,9 @@ import {
   lastMatmulKernel,
   MatmulCalls,
   matmulChoicesInUse,
-  observeOperations,
   timeMatmuls,
   useMatmulChoices,
-} from '../src/internal/index.js';
+} from '../src/operations/matmul-choices.js';
 import { catchError } from './support/refusals.js';
 
 const device = { device: 'cpu' } as const;

@@ -1,6 +1,5 @@
 import { expect, it } from 'vitest';
-import { add, cast, Tensor, tidy } from '../src/index.js';
-import { observeOperations } from '../src/internal/index.js';
+import { add, cast, observeOperations, Tensor, tidy } from '../src/index.js';
 
 const tensor = (dtype: 'float32' | 'bfloat16' = 'float32'): Tensor =>
   Tensor.empty({ shape: [4], dtype, device: 'meta' });

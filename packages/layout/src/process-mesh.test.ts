@@ -68,7 +68,7 @@ describe('ProcessMesh', () => {
     );
   });
 
-  it('spreads experts over the ranks of a stage, etp fastest (the groups are those of Megatron-LM)', () => {
+  it("spreads experts over the ranks of a stage, etp fastest (with Megatron-LM's groups)", () => {
     const mesh = new ProcessMesh({ tp: 2, dp: 4, etp: 1, ep: 4 });
     expect(mesh.sizes).toEqual({ tp: 2, cp: 1, dp: 4, pp: 1, etp: 1, ep: 4, edp: 2 });
     expect(mesh.groupsAlong(['ep'])).toEqual([

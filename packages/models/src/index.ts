@@ -26,8 +26,13 @@ export type { BlockAdapter, LoraSpecification, LoraTarget } from './blocks/lora.
 export type { AttendCall, DropoutSite, MicroBatchContext } from './blocks/micro-batch-context.js';
 export type { Norm, NormOptions, NormSpecification } from './blocks/norms.js';
 export type { PositionTable, PositionTables } from './blocks/position-tables.js';
-export type { RecomputableModule, Recomputation } from './blocks/recomputation.js';
-export type { RotarySpecification } from './blocks/rotary-positions.js';
+export { type RecomputableModule, type Recomputation, recomputableModules } from './blocks/recomputation.js';
+export {
+  llama3Scaling,
+  type RotarySpecification,
+  yarnConcentration,
+  yarnScaling,
+} from './blocks/rotary-positions.js';
 export type { RowCoordinate, RowCoordinates } from './blocks/row-coordinates.js';
 export type { AttentionSpecification, QueryKeyNormSpecification } from './blocks/self-attention.js';
 export type { OwnRows, SequencePartition } from './blocks/sequence-partition.js';
@@ -35,20 +40,28 @@ export type { LayerLosses, LossVariables } from './blocks/stage-losses.js';
 export type { BlockInitialization, Sublayer, SublayerInput, SublayerOptions } from './blocks/sublayer.js';
 export {
   type BlockVariants,
+  computeHeadSize,
+  hasNormBiases,
+  hasRotaryPositions,
   isListedLayer,
+  isRotatedLayer,
   type LayerList,
   type ModelOfBlocks,
+  numLearnedPositions,
   type PositionEmbeddingType,
   type PositionVariants,
   paddedVocabularySize,
   type TransformerConfiguration,
+  windowOfLayer,
+  type YarnVariants,
 } from './blocks/transformer-configuration.js';
-export type {
-  ExpertsSpecification,
-  ExpertVariants,
-  LoadBalancingType,
-  RouterScoreFunction,
-  TokenDropPolicy,
+export {
+  type ExpertsSpecification,
+  type ExpertVariants,
+  hasExperts,
+  type LoadBalancingType,
+  type RouterScoreFunction,
+  type TokenDropPolicy,
 } from './experts/experts-specification.js';
 export type { GptKeyValueCache } from './gpt/gpt-key-value-cache.js';
 export { GptLanguageModel, type SequenceTokens } from './gpt/gpt-language-model.js';
@@ -62,7 +75,21 @@ export {
 export { GptStage, type GptStageOptions } from './gpt/gpt-stage.js';
 export type { PipelinedGpt } from './gpt/stage-chain.js';
 export { numLossTokens, type StageBatch, sequenceFirst } from './gpt/token-batch.js';
-export { numParameters } from './model-parameters.js';
+export {
+  findDenseName,
+  makeDenseModel,
+  pickExpertVariants,
+  upcycledTensors,
+} from './gpt/upcycled-tensors.js';
+export {
+  bertMatmuls,
+  bertTaskParameters,
+  gptMatmuls,
+  gptParameters,
+  modelParameters,
+  numActiveParameters,
+  numParameters,
+} from './model-parameters.js';
 export {
   type BertStages,
   type BertTaskStages,
@@ -76,7 +103,11 @@ export {
   type GptStages,
   type Stages,
 } from './partition/build-stages.js';
-export { gptEmbeddingAndHeadCost } from './partition/embedding-and-head-costs.js';
+export {
+  bertEmbeddingAndHeadCost,
+  bertTaskEmbeddingAndHeadCost,
+  gptEmbeddingAndHeadCost,
+} from './partition/embedding-and-head-costs.js';
 export {
   type EmbeddingAndHeadCost,
   type LayerLayout,

@@ -28,7 +28,7 @@ const listShapes = (model: GptModelConfiguration): Readonly<Record<string, reado
   Object.fromEntries(makeStage(model).parameters.map(({ name, globalShape }) => [name, globalShape]));
 
 describe('the parameters of a Llama', () => {
-  it('are those of its blocks, in the packed layout of groups', () => {
+  it('are the parameters of its blocks, in the packed layout of groups', () => {
     const { numLayers: _, ...one } = llama;
     expect(listShapes({ ...one, numLayers: 1 })).toEqual({
       'embedding.word_embeddings.weight': [96, 32],
@@ -148,7 +148,7 @@ describe('grouped-query attention', () => {
   });
 });
 
-it('sees as many positions as a window has, and its own', () => {
+it('sees the positions of a window, and its own', () => {
   const model: Model = { windowSize: '2,0', numLayers: 1, hiddenDropout: 0, attentionDropout: 0 };
   const last = (variants: Model, first: number): number => {
     const { stage, dispose } = buildGpt({ model: variants });

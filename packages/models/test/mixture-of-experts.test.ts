@@ -1,7 +1,6 @@
 import { allocateParameters, initializeParameter, type Parameter, Tape } from '@mtl/autograd';
 import type { ProcessGroup } from '@mtl/comm';
-import { add, setNumThreads, Tensor } from '@mtl/kernels';
-import { observeOperations } from '@mtl/kernels/internal';
+import { add, observeOperations, setNumThreads, Tensor } from '@mtl/kernels';
 import type { StageLoss } from '@mtl/pipeline';
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { LayerLosses } from '../src/blocks/stage-losses.js';
@@ -124,7 +123,7 @@ describe('the losses of a router', () => {
     expect(others.map((router) => router.preSoftmax)).toEqual([false, false]);
   });
 
-  it('are those of each sequence, together', () => {
+  it('are the losses of each sequence, together', () => {
     const one = { moeRouterLoadBalancingType: ['seq_aux_loss'], moeAuxLossCoeff: [1] } as const;
     // one sequence is the micro-batch
     expect(balance(one).value).toBeCloseTo(1.091026, 5);
@@ -198,7 +197,7 @@ describe('the losses of a router', () => {
     expect(shared.counted).toEqual([1, 1, 2, 2]);
   });
 
-  it('are those of types with a coefficient', () => {
+  it('have a type with a coefficient', () => {
     const names = (model: ExpertVariants) =>
       listLosses(specifyExperts({ ...smallGpt, numExperts: 4, ...model }));
     expect(names({})).toEqual([]);
@@ -416,7 +415,7 @@ describe('a GPT with experts', () => {
   });
 
   it.each([{ swiglu: true }, { quickGeglu: true, gluLinearOffset: 1, activationFuncClampValue: 0.2 }])(
-    'has gradients that match central differences in float64, those of biases included: %j',
+    'has gradients, also of biases, that match central differences in float64: %j',
     (activation) => {
       const experts = { numExperts: 3, moeFfnHiddenSize: 6, addBiasLinear: true, initMethodStd: 0.3 };
       const sizes = { numLayers: 1, hiddenSize: 8, numAttentionHeads: 2 };

@@ -20,7 +20,7 @@ const kinds: readonly (readonly [schedule: string, numChunks?: number])[] = [
 ];
 
 describe('bytes on the wire', () => {
-  it.each([1, 2])('are those of the formula, divided by %d replicas', async (numReplicas) => {
+  it.each([1, 2])('agree with the formula, divided by %d replicas', async (numReplicas) => {
     const [numStages, numMicroBatches, size] = [2, 4, 1000];
     const cases = kinds.map(([schedule, numChunks]) => ({
       schedule,

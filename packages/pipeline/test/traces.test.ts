@@ -85,7 +85,7 @@ describe('a trace of two pipelines', () => {
     );
   });
 
-  it('refuses a step of which a rank is missing', async () => {
+  it('refuses a step that lacks a rank', async () => {
     const whole = JSON.parse(await trace(runInMemoryRanks, 'torn.json'));
     whole.traceEvents = whole.traceEvents.filter(
       ({ pid, cat }: { pid: number; cat?: string }) => pid !== 1 || cat === 'step',

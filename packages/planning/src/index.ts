@@ -1,3 +1,7 @@
+export { calibratedProfile } from './calibration/calibrated-profile.js';
+export { keepMatmulChoices } from './calibration/keep-matmul-choices.js';
+export { measureRates } from './calibration/measure-rates.js';
+export { chooseCollectiveBytes, referenceRuns } from './calibration/reference-runs.js';
 export { type DryRun, dryRun } from './dry-run/dry-run.js';
 export type { DryRunRank, MemoryByKind } from './dry-run/dry-run-rank.js';
 export {

@@ -69,7 +69,7 @@ describe('a dry run works or names the flag, whatever count a flag has', () => {
     expect(outcomes).toHaveLength(4 * ofLists.length);
   });
 
-  it('of all of them', { timeout: 600_000, tags: ['whole'] }, async () => {
+  it('of all flags', { timeout: 600_000, tags: ['whole'] }, async () => {
     const outcomes = await outcomesOfCounts();
     expect(outcomes.filter(isWrong)).toEqual([]);
     expect(outcomes.length).toBeGreaterThan(200);

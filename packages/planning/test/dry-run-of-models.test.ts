@@ -33,7 +33,7 @@ describe('Llama 3 8B', () => {
     layout: { useDistributedOptimizer: true, sequenceParallel: true },
   };
 
-  it('has 8 billion parameters, of which a dry run counts the memory of a rank', async () => {
+  it('has 8 billion parameters, and a dry run counts the memory of a rank', async () => {
     const { numParameters, ranks } = await dryRun(configure(example, { worldSize: 8 }));
     // counts the parameters of Llama 3, and the biases of LayerNorm, which the script does not replace with
     // RMSNorm

@@ -1,5 +1,5 @@
 /**
- * Closes all resources in the given order, even if closing one of them fails.
+ * Closes all resources in the given order, even if a resource fails to close.
  *
  * @throws the first error of a resource that could not be closed
  */

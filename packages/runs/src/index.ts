@@ -1,4 +1,4 @@
-export { forgetStopSignal, stopSignal } from '@mtl/trainer/internal';
+export { forgetStopSignal, stopSignal } from '@mtl/trainer/stop-signals';
 export { buildStages, createOptimizer, type RankStages } from './parts/models/build-stages.js';
 export { TrainingProcesses, type TrainingProcessesOptions } from './parts/ranks/training-processes.js';
 export { checkpointToLora } from './saved/adapters/checkpoint-to-lora.js';

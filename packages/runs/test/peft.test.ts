@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { allocateParameters, initializeParameter } from '@mtl/autograd';
 import { SafetensorsFile } from '@mtl/checkpoint';
 import {
+  isAdapter,
   mergedWeights,
   parameterTensors,
   readHuggingFaceGpt,
@@ -13,7 +14,6 @@ import {
   specifyLora,
   writeLoraDirectory,
 } from '@mtl/formats';
-import { isAdapter } from '@mtl/formats/internal';
 import { numLiveTensors } from '@mtl/kernels';
 import { GptLanguageModel, GptStage, sequenceFirst } from '@mtl/models';
 import { Adamw, createStores, ModelOptimizer } from '@mtl/optimizer';

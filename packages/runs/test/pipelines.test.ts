@@ -1,7 +1,6 @@
 import { copyFileSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { Checkpoint, hostTensor, loadCheckpoint } from '@mtl/checkpoint';
-import { dtypeBytes } from '@mtl/checkpoint/internal';
+import { Checkpoint, dtypeBytes, hostTensor, loadCheckpoint } from '@mtl/checkpoint';
 import type { RunOptions } from '@mtl/configuration';
 import { mergeOptions } from '@mtl/configuration/testing/merge-options';
 import { countElements } from '@mtl/kernels';

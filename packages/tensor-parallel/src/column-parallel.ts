@@ -65,7 +65,7 @@ export interface ColumnParallelParametersOptions {
   /** The sizes of the output dimensions, with product O; the first dimension is sharded. */
   readonly outputs: readonly number[];
   /**
-   * The number of matrices with `outputs` outputs, each of which is sharded: 2 for the gates and values of a
+   * The number of matrices with `outputs` outputs, each sharded: 2 for the gates and values of a
    * gated layer. The parameters then have an additional first dimension of this size. Default: one matrix,
    * without an additional dimension.
    */

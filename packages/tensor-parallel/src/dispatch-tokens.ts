@@ -8,8 +8,7 @@ import {
   type Tape,
   type Variable,
 } from '@mtl/autograd';
-import { cast, type Device, Tensor } from '@mtl/kernels';
-import { hasValues } from '@mtl/kernels/internal';
+import { cast, type Device, hasValues, Tensor } from '@mtl/kernels';
 import {
   communicate,
   exchangeRows,

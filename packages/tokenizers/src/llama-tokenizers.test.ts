@@ -20,7 +20,7 @@ const { cases } = JSON.parse(
 const directory = mkdtempSync(join(tmpdir(), 'mtl-data-'));
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
-describe.each(cases)('a tokenizer.json as that of $name', async ({ name, json, start, encoded, decoded }) => {
+describe.each(cases)('a tokenizer.json like $name’s', async ({ name, json, start, encoded, decoded }) => {
   const tokenizerModel = join(directory, `${name}.json`);
   writeFileSync(tokenizerModel, JSON.stringify(json));
   const tokenizer = await createTokenizer({ type: 'HuggingFaceTokenizer', tokenizerModel });

@@ -14,6 +14,7 @@ export type {
   TrainerExtension,
 } from './extensions/trainer-extension.js';
 export { ConsoleReporter, type ConsoleStream } from './metrics/console-reporter.js';
+export { formatBytes, formatDuration } from './metrics/format-quantities.js';
 export { MetricsJsonlWriter } from './metrics/metrics-jsonl-writer.js';
 export { type ModelFlopsShape, modelFlops } from './metrics/model-flops.js';
 export type {
@@ -34,4 +35,11 @@ export { TapeStage } from './tape-stage.js';
 export { type EvaluatedLoss, Trainer } from './trainer.js';
 export type { LearningRate, StepAgreement, StepsOptions, TrainerOptions } from './trainer-options.js';
 export type { SaveSettings } from './training-saves.js';
-export { optimizerTensors, readTrainingState, trainingState, weightTensors } from './training-state.js';
+export {
+  isOptimizerTensor,
+  optimizerTensors,
+  readParameterName,
+  readTrainingState,
+  trainingState,
+  weightTensors,
+} from './training-state.js';

@@ -27,8 +27,8 @@ import {
   type TrainingProgress,
   weightTensors,
 } from '../src/index.js';
-import { StopSignals } from '../src/internal/index.js';
 import { Ranks } from '../src/steps/ranks.js';
+import { StopSignals } from '../src/stop-signals.js';
 import { type BigramBatch, BigramStage, onePiece } from './bigram-stage.js';
 
 const size = 8;

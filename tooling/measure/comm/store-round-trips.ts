@@ -1,7 +1,7 @@
 // Measures the time of a message to the store and its answer, both authenticated. One rank sends over the
 // loopback interface; the store is a thread of the same process.
 import assert from 'node:assert/strict';
-import { NativeJob, NativeStore, StoreServer } from '@mtl/comm/internal';
+import { NativeJob, NativeStore, StoreServer } from '@mtl/comm/launcher';
 
 const secret = 'the secret of a benchmark';
 

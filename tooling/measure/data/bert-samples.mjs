@@ -32,7 +32,7 @@ const mapping = buildSentenceMapping({
 assert.deepEqual([...mapping.subarray(0, 6)], [0, 3, 20, 5, 9, 20]);
 assert.equal(mapping.length, 39);
 
-// A vocabulary of bert-base's size, of which a fifth are word pieces. Documents have 20 to 80 sentences of 5
+// A vocabulary of bert-base's size; a fifth are word pieces. Documents have 20 to 80 sentences of 5
 // to 45 tokens.
 const special = ['[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]'];
 const first = special.length;

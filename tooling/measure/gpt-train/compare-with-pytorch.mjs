@@ -1,9 +1,9 @@
 #!/usr/bin/env node
 /**
- * npm run dev -- step-against-pytorch: the training step against the PyTorch yardstick and against oneDNN's
+ * npm run dev -- step-against-pytorch: the training step against PyTorch and against oneDNN's
  * matmul rate, in one run, each side at its best; both raw logs are kept.
  *   npm run dev -- step-against-pytorch [--presets char-10m,gpt2-124m] [--repeat 2] [--log FILE]
- * The yardstick is a script that prints one JSON line: MTL_PEER names it, MTL_PEER_PYTHON the Python that has
+ * The peer is a script that prints one JSON line: MTL_PEER names it, MTL_PEER_PYTHON the Python that has
  * torch (default python3). Without them only our side is timed.
  */
 import { spawnSync } from 'node:child_process';
@@ -13,7 +13,7 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { hostInformation, matmul, setNumThreads, Tensor } from '@mtl/kernels';
-import { findYardstick } from './yardstick-of.mjs';
+import { findPeer } from './find-peer.mjs';
 
 const here = dirname(fileURLToPath(import.meta.url));
 const root = join(here, '..', '..', '..');
@@ -25,7 +25,7 @@ const { values } = parseArgs({
     log: { type: 'string', default: join(root, 'apps', 'gpt-train', 'build', 'bench.jsonl') },
   },
 });
-const peer = findYardstick(process.env);
+const peer = findPeer(process.env);
 const python = process.env.MTL_PEER_PYTHON ?? 'python3';
 const threads = values.threads;
 /** For each preset: the number of timed steps, the micro-batches to try, and the target. */
@@ -101,7 +101,7 @@ const withPeer = hasPeer();
 if (!withPeer)
   console.log(
     peer === undefined
-      ? 'skipped the peer: MTL_PEER names no yardstick'
+      ? 'skipped the peer: MTL_PEER is not set'
       : `skipped the peer: ${python} has no torch (MTL_PEER_PYTHON names the Python that has)`,
   );
 

@@ -59,7 +59,7 @@ const compared = allLayouts.filter((layout) => !isReference(layout) && layout.na
 const references = new Set(compared.map(({ reference = one }) => reference));
 const layouts = allLayouts.filter((layout) => references.has(layout.name) || compared.includes(layout));
 /**
- * The least allowed throughput, as a share of that of one process with as many threads as there are ranks.
+ * The least allowed throughput, as a share of the throughput of one process with a thread for each rank.
  */
 const goal = 0.9;
 const log = [];

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 /**
- * Times the training step of a preset on random tokens, as shared yardsticks do: one JSON line with tokens/s
+ * Times the training step of a preset on random tokens, as common benchmarks do: one JSON line with tokens/s
  * (median step), losses, peak memory, the share of a step outside native kernels and the time data were
  * waited for.
  *   npm run dev -- training-step --preset char-10m --dtype float32 --threads 2 --iters 10 --warmup 3
@@ -28,12 +28,12 @@ import {
 import {
   buildGptStages,
   gptEmbeddingAndHeadCost,
+  gptMatmuls,
   numLossTokens,
   numParameters,
   paddedVocabularySize,
   partitionLayers,
 } from '@mtl/models';
-import { gptMatmuls } from '@mtl/models/internal';
 import { AdamwOptimizer, createStores, LossScaler, NumMicroBatches } from '@mtl/optimizer';
 import { GraphedStage, Pipeline } from '@mtl/pipeline';
 import { buildSchedule, oneStage } from '@mtl/pipeline/schedules';

@@ -3,7 +3,7 @@
  * Weak scaling as in Shoeybi et al. 2019, table 1 and figure 5, as far as the cores of this machine go: the
  * model grows with the ranks that share it (for 2, 4 and 8 the hidden size by 1.25, 1.5 and 2 and the layers
  * by 1.3, 1.6 and 1.8, 96 values a head), or the batch with the ranks that have a model each. What counts is
- * model FLOP/s of a rank with one thread over those of one rank alone.
+ * model FLOP/s of a rank with one thread, divided by the FLOP/s of one rank alone.
  *   npm run dev -- weak-scaling [--size weak|weak-tiny] [--dtype bfloat16] [--repeat 3] [--iters 4]
  *     [--log FILE]
  */

@@ -7,8 +7,8 @@
  *   npm run dev -- bert-against-transformers [--dtypes float32,bfloat16] [--lengths 128,512]
  *     [--dropout 0,0.1] [--threads 2] [--rounds 5] [--by wall|cpu] [--samples N] [--micro-batches N,M]
  *     [--profile] [--corpus TEXT] [--log FILE]
- * The peaks of memory are printed at the end: those of one configuration with one micro-batch are of use.
- * `--by cpu` compares processor time instead of the clock's: for a machine that others use as well.
+ * The peaks of memory are printed at the end: only the peak of one configuration with one micro-batch is of
+ * use. `--by cpu` compares processor time instead of the clock's: for a machine that others use as well.
  * MTL_PEER_PYTHON names a Python with torch and transformers (default python3).
  */
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';

@@ -1,5 +1,10 @@
-import { parameterTensors, specifyLora, writeHuggingFaceGpt, writeLoraDirectory } from '@mtl/formats';
-import { isAdapter } from '@mtl/formats/internal';
+import {
+  isAdapter,
+  parameterTensors,
+  specifyLora,
+  writeHuggingFaceGpt,
+  writeLoraDirectory,
+} from '@mtl/formats';
 import { GptStage, sequenceFirst } from '@mtl/models';
 import { Adamw, createStores, ModelOptimizer } from '@mtl/optimizer';
 
@@ -27,7 +32,7 @@ const smolLlama = {
   initMethodStd: 0.02,
 };
 
-/** A small Qwen3-MoE: 32 experts, of which a token uses 4. */
+/** A small Qwen3-MoE: 32 experts; a token uses 4. */
 const qwenMoe = {
   ...smolLlama,
   numLayers: 8,

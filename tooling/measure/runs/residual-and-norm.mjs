@@ -91,7 +91,7 @@ const { batch } = randomStep({ step: 0, batchSize: 1, sequenceLength });
 const lossFactors = { lm_loss: 1 / sequenceLength };
 const layers = Array.from({ length: 12 }, (_, index) => operands(10 + 2 * index));
 check(layers[0]);
-// the operands of one layer fit the cache; of those of twelve layers (108 MiB in float32), little does
+// the operands of one layer fit the cache; the operands of twelve layers (108 MiB in float32) do not
 const cases = { 'in cache': layers.slice(0, 1), 'from memory': layers };
 const times = Object.fromEntries(
   ['forward', 'step', ...Object.keys(cases).flatMap((name) => [`${name} sums`, `${name} norms`])].map(

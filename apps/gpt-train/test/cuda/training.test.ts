@@ -16,19 +16,19 @@ const begin = ({ losses, gradientNorms }: typeof fixture.float32) => ({
 describe.skipIf(problem !== undefined)(`${steps} steps on device cuda (${title})`, () => {
   beforeAll(() => void openCuda());
 
-  it('float32: losses and gradient norms are those of PyTorch', async () => {
+  it('float32: losses and gradient norms equal PyTorch’s', async () => {
     const curve = await train({ dtype: 'float32', device: 'cuda', steps });
     expect(curve.losses.length).toBe(steps);
     expect(lossDistance(curve, begin(fixture.float32))).toBeLessThan(bounds.loss);
     expect(normDistance(curve, begin(fixture.float32))).toBeLessThan(bounds.norm);
   }, 600_000);
 
-  it('bfloat16: losses are those of PyTorch', async () => {
+  it('bfloat16: losses equal PyTorch’s', async () => {
     const curve = await train({ dtype: 'bfloat16', device: 'cuda', steps });
     expect(lossDistance(curve, begin(fixture.bfloat16))).toBeLessThan(bounds.bfloat16Loss);
   }, 600_000);
 
-  it('float32 with dropout: the masks, and so the losses, are those of device cpu', async () => {
+  it('float32 with dropout: the masks, and so the losses, equal the ones on device cpu', async () => {
     const options = { dtype: 'float32', dropout: 0.1, steps } as const;
     const [onCard, onHost] = [await train({ ...options, device: 'cuda' }), await train(options)];
     expect(lossDistance(onCard, onHost)).toBeLessThan(bounds.loss);

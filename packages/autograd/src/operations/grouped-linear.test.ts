@@ -160,7 +160,7 @@ describe('a grouped layer with adapters', () => {
     expect(run({ split: true })).toEqual(whole);
   });
 
-  it('has no gradient of a factor that is frozen, and that of the other one', () => {
+  it('computes the gradient of a factor only if it is not frozen', () => {
     build();
     const whole = run();
     dispose();

@@ -19,7 +19,7 @@ describe('the rows of logits at a time', () => {
     expect(rowsAtATime({ numRows: 1400, bytesPerRow: 2 * 50304 })).toBe(512);
   });
 
-  it('are as many on a GPU as take what a layer keeps, from 256 MiB to 1 GiB', () => {
+  it('take the memory that a layer keeps on a GPU, from 256 MiB to 1 GiB', () => {
     const numChunks = (
       numRows: number,
       hiddenSize: number,
@@ -37,7 +37,7 @@ describe('the rows of logits at a time', () => {
     expect(numChunks(2048 * 64, 4096)).toEqual([13, 970]);
   });
 
-  it('are as many as fit where that is less than a tile, and one at least', () => {
+  it('are the rows that fit if a tile does not, and at least one', () => {
     expect(rowsAtATime({ numRows: 9, bytesPerRow: 10, chunkBytes: 45 })).toBe(3);
     expect(rowsAtATime({ numRows: 9, bytesPerRow: 10, chunkBytes: 1 })).toBe(1);
   });

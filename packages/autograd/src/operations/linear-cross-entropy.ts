@@ -1,13 +1,13 @@
 import { UsageError } from '@mtl/errors';
 import {
   checkedOperation,
+  chooseMetaDevice,
   crossEntropyBackward,
   crossEntropyForwardBackward,
   crossEntropyStatistics,
   type Device,
   Tensor,
 } from '@mtl/kernels';
-import { chooseMetaDevice } from '@mtl/kernels/internal';
 import { type MatmulCollectives, type PendingTensor, startCollective } from '../collective.js';
 import { type Parameter, trainedParameters } from '../parameter.js';
 import type { BackwardHalves, Tape } from '../tape.js';

@@ -1,5 +1,4 @@
-import { TaskDataset } from '@mtl/data';
-import { sharedCopy, specialTokenId, TaskSequences } from '@mtl/data/internal';
+import { sharedCopy, specialTokenId, TaskDataset, TaskSequences } from '@mtl/data';
 import { ConfigurationError, UsageError } from '@mtl/errors';
 import type { Tokenizer } from '@mtl/tokenizers';
 import type { SentencePairExample } from './read-glue-file.js';

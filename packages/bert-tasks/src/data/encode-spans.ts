@@ -1,5 +1,4 @@
-import { TaskDataset } from '@mtl/data';
-import { sharedCopy, TaskSequences } from '@mtl/data/internal';
+import { sharedCopy, TaskDataset, TaskSequences } from '@mtl/data';
 import { ConfigurationError, DataError } from '@mtl/errors';
 import type { EncodedText, Tokenizer } from '@mtl/tokenizers';
 import { pairSpecialTokens, pairTokens, pairVocabulary } from './encode-pairs.js';

@@ -153,7 +153,7 @@ function withDefaults(options: FineTuningOptions): CompleteFineTuningOptions {
   return Object.fromEntries([...defaults, ...given]) as CompleteFineTuningOptions;
 }
 
-/** Returns those of the named options that have a value, by the names of their flags. */
+/** Returns the named options that have a value, by the names of their flags. */
 function flagsIn(options: object, names: readonly string[]): Readonly<Record<string, unknown>> {
   const values = options as Readonly<Record<string, unknown>>;
   const entries = names.map((name) => [name, values[camelCase(name)]] as const);

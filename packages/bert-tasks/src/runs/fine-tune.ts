@@ -3,8 +3,8 @@ import { basename, join, parse, resolve } from 'node:path';
 import { findCheckpoint, type LogicalTensor } from '@mtl/checkpoint';
 import type { World } from '@mtl/comm';
 import { type FlagName, resolveFlags } from '@mtl/configuration';
-import { partsNamed } from '@mtl/configuration/flags';
-import { FlagReader, foldNotices, trackingConfiguration } from '@mtl/configuration/internal';
+import { FlagReader, foldNotices, partsNamed } from '@mtl/configuration/flags';
+import { trackingConfiguration } from '@mtl/configuration/internal';
 import { ConfigurationError } from '@mtl/errors';
 import {
   checkOptions,
@@ -19,27 +19,25 @@ import type { BertModelConfiguration, BertTask } from '@mtl/models';
 import type { RunStart } from '@mtl/run-records';
 import { TrainingProcesses } from '@mtl/runs';
 import {
+  closeAfterError,
+  closeSinks,
   fetchFromHub,
   type Job,
   jobOption,
   localOption,
-  openDeviceOfRank,
-  setThreadsOfRank,
-  type ThreadChoice,
-  worldOption,
-} from '@mtl/runs/internal';
-import {
-  closeAfterError,
-  closeSinks,
   type MetricsFiles,
   noteOfUnknownData,
+  openDeviceOfRank,
   openMetricsFiles,
   openTracking,
   readLastStart,
   SaveDirectory,
+  setThreadsOfRank,
   signalOfRanks,
+  type ThreadChoice,
   type TrackedConfiguration,
   trackingOfRun,
+  worldOption,
 } from '@mtl/runs/lifecycle';
 import {
   type MetricsSink,
@@ -47,7 +45,7 @@ import {
   type TrainingReporter,
   type TrainingResult,
 } from '@mtl/trainer';
-import { refuseAfterStopSignal } from '@mtl/trainer/internal';
+import { refuseAfterStopSignal } from '@mtl/trainer/stop-signals';
 import type { FineTuningConfiguration } from '../flags/fine-tuning-configuration.js';
 import { type FineTuningLayout, fineTuningLayout } from './fine-tuning-layout.js';
 import {

@@ -25,7 +25,7 @@ describe('the layout of a fine-tuning', () => {
   const makeLayout = (task: 'qqp' | 'race' | 'squad') =>
     fineTuningLayout({ task, ...asked, ...sizes }, { model, worldSize: 1 });
 
-  it('records passes of classification and choice, and refuses those of spans', () => {
+  it('records passes of classification and choice, and refuses spans', () => {
     expect(makeLayout('qqp').parallel.cudaGraphs).toBe(true);
     expect(makeLayout('race').parallel.cudaGraphs).toBe(true);
     expect(() => makeLayout('squad')).toThrow(

@@ -1,12 +1,7 @@
 import { type FlagName, type ParallelConfiguration, resolveFlags } from '@mtl/configuration';
-import {
-  FlagReader,
-  inWordsOfFlags,
-  numSharesOfBatch,
-  parallelConfiguration,
-  recomputeConfiguration,
-  scheduleOfStep,
-} from '@mtl/configuration/internal';
+import { FlagReader, inWordsOfFlags } from '@mtl/configuration/flags';
+import { parallelConfiguration, recomputeConfiguration } from '@mtl/configuration/internal';
+import { numSharesOfBatch, scheduleOfStep } from '@mtl/configuration/strategies';
 import { ConfigurationError } from '@mtl/errors';
 import type { BertModelConfiguration, Recomputation } from '@mtl/models';
 import { NumMicroBatches } from '@mtl/optimizer';

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { findCheckpoint, type LogicalTensor } from '@mtl/checkpoint';
-import { checkHuggingFaceArchitecture } from '@mtl/configuration/internal';
+import { checkHuggingFaceArchitecture } from '@mtl/configuration/saved';
 import { CheckpointError, ConfigurationError } from '@mtl/errors';
 import { writeFileAtomically } from '@mtl/errors/files';
 import { writeHuggingFaceBertForTask } from '@mtl/formats';
@@ -13,8 +13,8 @@ import {
   checkSaveForHuggingFace,
   exportedTokenizerFiles,
   exportedTokenizerNotice,
-} from '@mtl/runs/internal';
-import { savedWeights } from '@mtl/runs/lifecycle';
+  savedWeights,
+} from '@mtl/runs/lifecycle';
 import type { FineTuningConfiguration } from '../flags/fine-tuning-configuration.js';
 import { seedDirectory } from './fine-tuning-results.js';
 import type { BertStart } from './open-bert-start.js';

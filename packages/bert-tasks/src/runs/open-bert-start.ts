@@ -3,10 +3,9 @@ import { readSavedConfiguration } from '@mtl/configuration';
 import { ConfigurationError } from '@mtl/errors';
 import { readHuggingFaceBertForTask } from '@mtl/formats';
 import type { BertModelConfiguration, BertTask } from '@mtl/models';
-import { checkTokenizerFits, tokenizerOfHuggingFace } from '@mtl/runs/internal';
-import { openSavedCheckpoint } from '@mtl/runs/lifecycle';
+import { checkTokenizerFits, openSavedCheckpoint, tokenizerOfHuggingFace } from '@mtl/runs/lifecycle';
 import { createTokenizer, type Tokenizer, type TokenizerOptions } from '@mtl/tokenizers';
-import { isOptimizerTensor } from '@mtl/trainer/internal';
+import { isOptimizerTensor } from '@mtl/trainer';
 import type { StartConfiguration } from '../flags/fine-tuning-configuration.js';
 
 /** A model to fine-tune, whose weights have not been read yet. */

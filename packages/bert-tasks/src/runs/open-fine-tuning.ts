@@ -1,5 +1,7 @@
 import type { Checkpoint, JsonObject } from '@mtl/checkpoint';
-import { inWordsOfFlags, numSharesOfBatch, savedModelKeys, saveTokenizer } from '@mtl/configuration/internal';
+import { inWordsOfFlags } from '@mtl/configuration/flags';
+import { savedModelKeys, saveTokenizer } from '@mtl/configuration/saved';
+import { numSharesOfBatch } from '@mtl/configuration/strategies';
 import type { TaskDataset } from '@mtl/data';
 import { countElements } from '@mtl/kernels';
 import type { TaskTokenBatch } from '@mtl/layout';
@@ -7,19 +9,21 @@ import {
   type BertModelConfiguration,
   type BertTask,
   type BertTaskStage,
+  bertMatmuls,
+  bertTaskEmbeddingAndHeadCost,
+  bertTaskParameters,
   buildBertTaskStages,
   type TransformerConfiguration,
 } from '@mtl/models';
-import { bertMatmuls, bertTaskEmbeddingAndHeadCost, bertTaskParameters } from '@mtl/models/internal';
 import { LearningRateSchedule, LossScaler, type ModelOptimizer, NumMicroBatches } from '@mtl/optimizer';
 import type { RunStart } from '@mtl/run-records';
 import type { TrainingProcesses } from '@mtl/runs';
-import type { Job, ThreadChoice } from '@mtl/runs/internal';
 import {
   closeAfterError,
   dataChanges,
   dtypeOfPrecision,
   findStart,
+  type Job,
   modelPart,
   noteOfUnknownData,
   notesOfDataChanges,
@@ -29,6 +33,7 @@ import {
   type RunReporters,
   SaveDirectory,
   startOfCheckpoint,
+  type ThreadChoice,
   Training,
   taskDataFingerprint,
 } from '@mtl/runs/lifecycle';

@@ -1,7 +1,7 @@
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { JsonValue } from '@mtl/checkpoint';
-import { broadcastJson } from '@mtl/comm/internal';
+import { broadcastJson } from '@mtl/comm';
 import { createBatchLoader, type TaskDataset } from '@mtl/data';
 import { batchAxis, type ShareOfBatch, type TaskTokenBatch } from '@mtl/layout';
 import type { TaskLoss } from '@mtl/models';

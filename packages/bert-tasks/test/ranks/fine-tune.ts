@@ -1,5 +1,5 @@
 import type { World } from '@mtl/comm';
-import { forgetStopSignal, rememberStopSignal } from '@mtl/trainer/internal';
+import { forgetStopSignal, rememberStopSignal } from '@mtl/trainer/stop-signals';
 import { type FineTuneOptions, type FineTuningReport, fineTune } from '../../src/runs/fine-tune.js';
 
 export interface FineTuneArgument extends Pick<FineTuneOptions, 'configuration' | 'seeds'> {

@@ -68,7 +68,8 @@ const tooMuch = (limit: number, what: string): TemplateError =>
   new TemplateError(`takes more than ${limit.toLocaleString('en-US')} ${what}`);
 
 /**
- * An error of a template or of its variables. The message is that of Python's Jinja if Python has this error.
+ * An error of a template or of its variables. The message equals the message of Python's Jinja if Python has
+ * this error.
  */
 export class TemplateError extends Error {
   /**

@@ -45,6 +45,41 @@ export class RunReader {
   readonly #spare: Uint8Array[] = [];
   /** The number of bytes read from files so far, including bytes that no run needs. */
   bytesRead = 0;
+  /** The blocks that have been compared with their checksums, by the file and offset of their array. */
+  readonly #checked = new Map<string, Set<number>>();
+
+  /** Returns whether a block of an array has been compared with its checksum. */
+  hasChecked(source: Pick<StoredBytes, 'path' | 'offset'>, block: number): boolean {
+    return this.#checked.get(keyOfArray(source))?.has(block) === true;
+  }
+
+  /**
+   * Reads a block of an array into `memory` and compares it with its checksum.
+   *
+   * @throws CheckpointError MTL_CHECKPOINT_CORRUPT, MTL_NOT_FINITE
+   */
+  async checkBlock(source: StoredBytes, block: number, memory: Uint8Array): Promise<void> {
+    const start = block * checksumBlockBytes;
+    await this.#readAndCheck(source, block, {
+      start,
+      bytes: memory.subarray(0, Math.min(checksumBlockBytes, source.bytes - start)),
+    });
+  }
+
+  async #readAndCheck(
+    source: StoredBytes,
+    block: number,
+    { bytes, start }: { readonly bytes: Uint8Array; readonly start: number },
+  ): Promise<void> {
+    await readFully({ source, bytes, position: source.offset + start });
+    this.bytesRead += bytes.length;
+    checkBlock({ source, block, bytes, start });
+    if (source.checksums === undefined) return;
+    const key = keyOfArray(source);
+    const known = this.#checked.get(key);
+    if (known === undefined) this.#checked.set(key, new Set([block]));
+    else known.add(block);
+  }
 
   /**
    * Copies bytes from `source` to `target`; `plan` lists the runs to copy.
@@ -100,9 +135,7 @@ export class RunReader {
       spare === undefined
         ? target.subarray(targetStart, targetStart + end - start)
         : spare.subarray(0, end - start);
-    await readFully({ source, bytes, position: source.offset + start });
-    this.bytesRead += bytes.length;
-    checkBlock({ source, block: task.block, bytes, start });
+    await this.#readAndCheck(source, task.block, { bytes, start });
     if (spare === undefined) return;
     for (let run = task.firstRun; run <= task.lastRun; run++) {
       const runStart = plan.sourceOffset(run);
@@ -119,6 +152,8 @@ export class RunReader {
     this.#spare.push(spare);
   }
 }
+
+const keyOfArray = ({ path, offset }: Pick<StoredBytes, 'path' | 'offset'>): string => `${path}\0${offset}`;
 
 /** Lists the blocks that the runs of `plan` touch, each with its first and last run. */
 function blockTasks(plan: RunPlan): BlockTask[] {

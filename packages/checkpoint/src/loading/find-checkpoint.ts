@@ -12,6 +12,7 @@ import {
 } from '../checkpoints/checkpoint-directory.js';
 import { manifestName } from '../checkpoints/manifest.js';
 import { systemCode, withIoErrors } from '../files/io-error.js';
+import { checkTensors, loadVerified, type TensorsToLoad } from './load-checkpoint.js';
 import { verifyCheckpoint } from './verify-checkpoint.js';
 
 /** The result of a search: a complete checkpoint, or none because the directory has none. */
@@ -19,6 +20,8 @@ type FoundCheckpoint =
   | {
       readonly kind: 'found';
       readonly checkpoint: Checkpoint;
+      /** True if the tensors of `load` have the checkpoint's values. */
+      readonly isLoaded: boolean;
       readonly skipped: readonly SkippedCheckpoint[];
     }
   | { readonly kind: 'none'; readonly reason: 'no-directory' | 'no-checkpoints' };
@@ -29,25 +32,32 @@ type FoundCheckpoint =
  * last saved checkpoint that is complete. Every candidate is checked byte by byte before it is chosen. If the
  * choice differs from the tracker file, `onNotice` is called with the reasons, one sentence per call.
  *
+ * With `load`, tensors are loaded from the candidate while it is checked, so that every byte is read once. A
+ * candidate that turns out to be damaged leaves some of its values in the tensors; they are overwritten by
+ * the next candidate whose tensors are loaded.
+ *
  * With `step`, the result is this iteration or an error: a caller that names a checkpoint does not want
  * another one.
  *
+ * @param options.load returns the tensors to load from a candidate; undefined if it is only to be checked
  * @throws CheckpointError MTL_CHECKPOINT_NONE_WHOLE listing all defects, MTL_CHECKPOINT_STEP if `step` does
  *   not exist, MTL_CHECKPOINT_CORRUPT if it is incomplete, MTL_CHECKPOINT_DIRECTORY if `directory` is itself
- *   a checkpoint (wrong input, both), MTL_CHECKPOINT_IO, _DENIED
+ *   a checkpoint (wrong input, both), MTL_CHECKPOINT_IO, _DENIED; with `load`, MTL_CHECKPOINT_MISMATCH
+ *   and MTL_NOT_FINITE
  */
 export async function findCheckpoint(options: {
   readonly directory: string;
   readonly step?: number;
   readonly onNotice: (notice: string) => void;
+  readonly load?: ChooseTensors;
 }): Promise<FoundCheckpoint> {
-  const { directory, step, onNotice } = options;
+  const { directory, step, onNotice, load } = options;
   const listing = await listCheckpoints(directory);
   if (listing === undefined) {
     if (step !== undefined) throw noSuchStep({ directory, step, known: [] });
     return { kind: 'none', reason: 'no-directory' };
   }
-  if (step !== undefined) return await findStep({ directory, step, listing });
+  if (step !== undefined) return await findStep({ directory, step, listing, load });
   const tracker = await readTracker(directory);
   const { checkpoints } = listing;
   if (checkpoints.length + listing.skipped.length === 0) {
@@ -67,17 +77,19 @@ export async function findCheckpoint(options: {
   const others = checkpoints.filter(({ iteration }) => iteration !== named);
   const skipped: SkippedCheckpoint[] = [...listing.skipped];
   for (const candidate of [...preferred, ...others]) {
+    const tensors = await chooseTensors(candidate, load);
     try {
-      await verifyCheckpoint(candidate);
+      await check(candidate, tensors);
     } catch (error) {
-      if (!MtlError.isInstance(error)) throw error;
+      // the checkpoint is whole, and only the user can decide for an older one
+      if (!MtlError.isInstance(error) || error.code === 'MTL_NOT_FINITE') throw error;
       skipped.push({ iteration: candidate.iteration, path: candidate.path, defect: error });
       onNotice(`skipped ${candidate.path}: ${error.message}`);
       continue;
     }
     const checkpoint = new Checkpoint({ path: candidate.path, manifest: candidate.manifest, verified: true });
     noticeTracker({ checkpoint, tracker, newest: checkpoints[0]!, onNotice });
-    return { kind: 'found', checkpoint, skipped };
+    return { kind: 'found', checkpoint, isLoaded: tensors !== undefined, skipped };
   }
   const defects = skipped.map(({ path, defect }) => `  ${path}: ${defect.message}`);
   throw new CheckpointError(
@@ -88,6 +100,24 @@ export async function findCheckpoint(options: {
       details: { directory, skipped },
     },
   );
+}
+
+/** Returns the tensors to load from a candidate; undefined if it is only to be checked. */
+type ChooseTensors = (candidate: Checkpoint) => Promise<TensorsToLoad | undefined>;
+
+async function chooseTensors(
+  candidate: Checkpoint,
+  load: ChooseTensors | undefined,
+): Promise<TensorsToLoad | undefined> {
+  const tensors = await load?.(candidate);
+  if (tensors !== undefined) checkTensors({ checkpoint: candidate, ...tensors });
+  return tensors;
+}
+
+/** Checks all bytes of a candidate, and loads the tensors, if any, in the same pass. */
+async function check(candidate: Checkpoint, tensors: TensorsToLoad | undefined): Promise<void> {
+  if (tensors === undefined) await verifyCheckpoint(candidate);
+  else await loadVerified({ checkpoint: candidate, ...tensors });
 }
 
 /**
@@ -157,8 +187,9 @@ async function findStep(options: {
   readonly directory: string;
   readonly step: number;
   readonly listing: CheckpointListing;
+  readonly load: ChooseTensors | undefined;
 }): Promise<FoundCheckpoint> {
-  const { step, listing } = options;
+  const { step, listing, load } = options;
   const defect = listing.skipped.find(({ iteration }) => iteration === step)?.defect;
   if (defect !== undefined) throw defect;
   const candidate = listing.checkpoints.find(({ iteration }) => iteration === step);
@@ -166,7 +197,8 @@ async function findStep(options: {
     const known = listing.checkpoints.map(({ iteration }) => iteration).sort((a, b) => a - b);
     throw noSuchStep({ ...options, known });
   }
-  await verifyCheckpoint(candidate);
+  const tensors = await chooseTensors(candidate, load);
+  await check(candidate, tensors);
   const checkpoint = new Checkpoint({ path: candidate.path, manifest: candidate.manifest, verified: true });
-  return { kind: 'found', checkpoint, skipped: [] };
+  return { kind: 'found', checkpoint, isLoaded: tensors !== undefined, skipped: [] };
 }

@@ -7,6 +7,7 @@ import { dtypeBytes } from '../tensors/dtype.js';
 import { bytesOfSlices, checkLogicalTensors, fillTensor } from '../tensors/logical-tensor.js';
 import { slicesFromStored } from '../tensors/stored-slices.js';
 import { ShardCache } from './shard-cache.js';
+import { verifyUnread } from './verify-checkpoint.js';
 
 /** The byte counts of a load. */
 interface LoadResult {
@@ -37,22 +38,63 @@ const listed = 10;
  * @throws CheckpointError MTL_CHECKPOINT_MISMATCH listing names, MTL_CHECKPOINT_CORRUPT,
  *   MTL_SAFETENSORS_INVALID, MTL_CHECKPOINT_IO, _DENIED; UsageError MTL_CHECKPOINT_TENSOR
  */
-export async function loadCheckpoint(options: {
-  readonly checkpoint: Checkpoint;
+export async function loadCheckpoint(
+  options: TensorsToLoad & { readonly checkpoint: Checkpoint; readonly verify?: boolean },
+): Promise<LoadResult> {
+  checkTensors(options);
+  return await loadTensors({ verify: !options.checkpoint.verified, ...options });
+}
+
+/** The tensors that a load fills. */
+export interface TensorsToLoad {
   readonly tensors: readonly LogicalTensor[];
+  /** Tells which names in the checkpoint are not loaded, without an error. Default: none. */
   readonly ignore?: (name: string) => boolean;
-  readonly verify?: boolean;
+  /** False: values that are NaN or infinite are loaded. Default: true. */
   readonly requireFinite?: boolean;
-}): Promise<LoadResult> {
-  const { checkpoint, tensors, requireFinite = true } = options;
-  checkLogicalTensors(tensors);
+}
+
+/**
+ * Loads tensors and checks the whole checkpoint. Every byte is read once: blocks that the tensors need are
+ * checked when they are read, and all other blocks afterwards. `checkTensors` must have accepted the tensors.
+ *
+ * @throws CheckpointError of `loadCheckpoint` and `verifyCheckpoint`; the tensors then contain a mixture of
+ *   old and new values
+ */
+export async function loadVerified(
+  options: TensorsToLoad & { readonly checkpoint: Checkpoint },
+): Promise<LoadResult> {
+  const reader = new RunReader();
+  const { bytesLoaded } = await loadTensors({ ...options, verify: true, reader });
+  await verifyUnread(options.checkpoint, { requireFinite: false, reader });
+  return { bytesLoaded, bytesRead: reader.bytesRead };
+}
+
+/**
+ * Checks that a checkpoint has the tensors to load, before anything is read.
+ *
+ * @throws CheckpointError MTL_CHECKPOINT_MISMATCH; UsageError MTL_CHECKPOINT_TENSOR
+ */
+export function checkTensors(options: TensorsToLoad & { readonly checkpoint: Checkpoint }): void {
+  checkLogicalTensors(options.tensors);
   checkMatch(options);
-  const verify = options.verify ?? !checkpoint.verified;
+}
+
+async function loadTensors({
+  checkpoint,
+  tensors,
+  verify,
+  requireFinite = true,
+  reader = new RunReader(),
+}: TensorsToLoad & {
+  readonly checkpoint: Checkpoint;
+  readonly verify: boolean;
+  readonly reader?: RunReader;
+}): Promise<LoadResult> {
   const order = new Map([...checkpoint.tensors.keys()].map((name, index) => [name, index]));
   // Tensors are read in the order of the files, so that disks read sequentially.
   const sorted = [...tensors].sort((a, b) => order.get(a.name)! - order.get(b.name)!);
   const shards = new ShardCache(checkpoint);
-  const reader = new RunReader();
   let bytesLoaded = 0;
   const countBytes = ({ dtype, slices }: LogicalTensor): number => bytesOfSlices(dtype, slices);
   // All tensors share one buffer of the largest size, because new buffers would have to wait for the garbage

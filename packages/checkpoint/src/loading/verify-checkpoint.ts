@@ -1,7 +1,7 @@
 import { type Checkpoint, corruptCheckpoint } from '../checkpoints/checkpoint.js';
 import { checksumBlockBytes } from '../files/block-checksums.js';
 import { ioError } from '../files/io-error.js';
-import { checkBlock, readFully, type StoredBytes } from '../files/run-reader.js';
+import { RunReader, type StoredBytes } from '../files/run-reader.js';
 import { ShardCache } from './shard-cache.js';
 
 // The number of concurrent reads: one block is checksummed while the others are read.
@@ -18,6 +18,18 @@ const readsUnderWay = 4;
 export async function verifyCheckpoint(
   checkpoint: Checkpoint,
   { requireFinite = false }: { readonly requireFinite?: boolean } = {},
+): Promise<void> {
+  await verifyUnread(checkpoint, { requireFinite, reader: new RunReader() });
+}
+
+/**
+ * Does the work of `verifyCheckpoint`, without the blocks that `reader` has checked.
+ *
+ * @throws CheckpointError as `verifyCheckpoint`
+ */
+export async function verifyUnread(
+  checkpoint: Checkpoint,
+  { requireFinite, reader }: { readonly requireFinite: boolean; readonly reader: RunReader },
 ): Promise<void> {
   const { manifest, path } = checkpoint;
   const shards = new ShardCache(checkpoint);
@@ -36,26 +48,25 @@ export async function verifyCheckpoint(
         throw corruptCheckpoint(path, `${shard.file} holds ${counts}`);
       }
       stored.sort((a, b) => a.offset - b.offset);
-      await verifyBlocks(stored);
+      await verifyBlocks(stored, reader);
     }
   } finally {
     await shards.close();
   }
 }
 
-async function verifyBlocks(stored: readonly StoredBytes[]): Promise<void> {
-  const tasks = stored.flatMap((source) => source.checksums!.map((_, block) => ({ source, block })));
+async function verifyBlocks(stored: readonly StoredBytes[], reader: RunReader): Promise<void> {
+  const tasks = stored
+    .flatMap((source) => source.checksums!.map((_, block) => ({ source, block })))
+    .filter(({ source, block }) => !reader.hasChecked(source, block));
   let next = 0;
   let failed = false;
   const work = async (): Promise<void> => {
     const memory = new Uint8Array(checksumBlockBytes);
     while (next < tasks.length && !failed) {
       const { source, block } = tasks[next++]!;
-      const start = block * checksumBlockBytes;
-      const bytes = memory.subarray(0, Math.min(checksumBlockBytes, source.bytes - start));
       try {
-        await readFully({ source, bytes, position: source.offset + start });
-        checkBlock({ source, block, bytes, start });
+        await reader.checkBlock(source, block, memory);
       } catch (error) {
         failed = true;
         throw ioError(error, { action: 'read', path: source.path });

@@ -7,13 +7,13 @@ import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import {
   type Dtype,
+  dtypeBytes,
   SafetensorsDirectory,
   SafetensorsFile,
   type TensorSource,
   writeSafetensorsDirectory,
   writeSafetensorsFile,
 } from '../index.js';
-import { dtypeBytes } from '../internal/index.js';
 import { slicesFromStored } from '../tensors/stored-slices.js';
 import { SafetensorsWriter } from './safetensors-writer.js';
 

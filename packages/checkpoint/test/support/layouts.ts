@@ -1,7 +1,6 @@
 import type { Slice } from '@mtl/layout';
 import fc from 'fast-check';
-import { type Dtype, type HostTensor, hostTensor, slicesOfFlatRange } from '../../src/index.js';
-import { dtypeBytes } from '../../src/internal/index.js';
+import { type Dtype, dtypeBytes, type HostTensor, hostTensor, slicesOfFlatRange } from '../../src/index.js';
 
 /** A tensor with its bytes and two ways to split it into boxes that cover it. */
 export interface LayoutCase {

@@ -1,4 +1,4 @@
-import { isFlagName } from '@mtl/configuration/internal';
+import { isFlagName } from '@mtl/configuration/flags';
 import { ConfigurationError, listedNames } from '@mtl/errors';
 import type { Argument, Command, CommanderError, Option } from 'commander';
 

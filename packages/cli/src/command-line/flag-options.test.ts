@@ -17,7 +17,7 @@ const command = () => addFlags(newCommand('train', 'trains'), flags);
 const parseValues = (...argv: string[]) => command().parse(argv, { from: 'user' }).opts();
 
 describe('flags of a schema on a command', () => {
-  it('have their names, switches both ways, lists as many values as follow', () => {
+  it('have their names, switches both ways, lists all values that follow', () => {
     expect(parseValues()).toEqual({});
     expect(
       parseValues(

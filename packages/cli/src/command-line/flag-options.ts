@@ -6,7 +6,7 @@ import {
   readFlagValue,
   readTokenizerFlags,
   type tokenizerFlags,
-} from '@mtl/configuration/internal';
+} from '@mtl/configuration/flags';
 import { Option } from 'commander';
 import type { MtlCommand } from './new-command.js';
 import { suggestValues } from './option-values.js';

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import type { OptionsOf } from '@mtl/configuration';
-import { inferenceFlags } from '@mtl/configuration/internal';
+import { inferenceFlags } from '@mtl/configuration/flags';
 import { ConfigurationError } from '@mtl/errors';
 import { parseRepository } from '@mtl/hub';
 import type { Sampling } from '@mtl/inference';

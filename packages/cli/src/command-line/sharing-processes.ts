@@ -1,4 +1,5 @@
-import { camelCase, copyOfModel, sharedLayout, sharingFlags } from '@mtl/configuration/internal';
+import { camelCase, sharingFlags } from '@mtl/configuration/flags';
+import { copyOfModel, sharedLayout } from '@mtl/configuration/strategies';
 import { ConfigurationError } from '@mtl/errors';
 import type { Device } from '@mtl/kernels';
 import { TrainingProcesses } from '@mtl/runs';

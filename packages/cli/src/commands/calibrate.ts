@@ -1,8 +1,13 @@
 import { mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { type MeasuredRates, type Profile, parseProfile } from '@mtl/cost-model';
-import { calibratedProfilePath, peakFlops } from '@mtl/cost-model/internal';
+import {
+  calibratedProfilePath,
+  type MeasuredRates,
+  type Profile,
+  parseProfile,
+  peakFlops,
+} from '@mtl/cost-model';
 import { ConfigurationError } from '@mtl/errors';
 import { type CudaProbe, findGpu, openCuda } from '@mtl/kernels/internal';
 import {
@@ -11,7 +16,7 @@ import {
   keepMatmulChoices,
   measureRates,
   referenceRuns,
-} from '@mtl/planning/internal';
+} from '@mtl/planning';
 import { joinProcesses } from '@mtl/runs/internal';
 import { type Command, Option } from 'commander';
 import { newCommand } from '../command-line/new-command.js';
@@ -42,7 +47,7 @@ On CPUs it also times our kernels and oneDNN for each of these matmuls. The choi
 user, where runs with --time-matmuls find them.
 
 With --device cuda models of one layer are trained in bfloat16, on one GPU and on all of this machine at once. Times are
-those of the GPU; what the host takes to start an operation is measured apart.
+measured on the GPU; what the host takes to start an operation is measured apart.
 
 mtl plan without --profile then predicts runs on this machine. MTL_PROFILE names another file for it.`;
 

@@ -10,7 +10,7 @@ import {
   verifySafetensorsDirectory,
 } from '@mtl/checkpoint';
 import { CheckpointError, MtlError } from '@mtl/errors';
-import { formatBytes, isOptimizerTensor } from '@mtl/trainer/internal';
+import { formatBytes, isOptimizerTensor } from '@mtl/trainer';
 import type { Command } from 'commander';
 import { newCommand } from '../command-line/new-command.js';
 import { formatTable } from '../terminal/report-text.js';

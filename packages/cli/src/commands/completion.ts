@@ -1,5 +1,5 @@
 import type { ModelKind } from '@mtl/configuration';
-import { type FlagOfProgram, flagsOfProgram } from '@mtl/configuration/internal';
+import { type FlagOfProgram, flagsOfProgram } from '@mtl/configuration/flags';
 import { ConfigurationError } from '@mtl/errors';
 import { Argument, type Command, type Option } from 'commander';
 import { newCommand } from '../command-line/new-command.js';

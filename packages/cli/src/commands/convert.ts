@@ -1,6 +1,6 @@
 import { resolve } from 'node:path';
 import type { OptionsOf } from '@mtl/configuration';
-import { conversionFlags } from '@mtl/configuration/internal';
+import { conversionFlags } from '@mtl/configuration/flags';
 import { ConfigurationError, listedNames } from '@mtl/errors';
 import { type BegunCheckpoint, type WeightFormat, type WrittenWeights, weightFormats } from '@mtl/runs';
 import type { Command } from 'commander';

@@ -7,7 +7,7 @@ import { type HostInformation, hostInformation } from '@mtl/kernels';
 import { type CudaProbe, findGpu, openCuda } from '@mtl/kernels/internal';
 import { MatmulChoiceFile, matmulPlatform } from '@mtl/runs/internal';
 import { platformProblem } from '@mtl/tooling/platform-problem';
-import { formatBytes } from '@mtl/trainer/internal';
+import { formatBytes } from '@mtl/trainer';
 import type { Command } from 'commander';
 import { newCommand } from '../command-line/new-command.js';
 import { summaries } from './summaries.js';

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { checkGeneration } from '@mtl/configuration/internal';
+import { checkGeneration } from '@mtl/configuration/strategies';
 import { ConfigurationError } from '@mtl/errors';
 import { type FinishReason, generate, numTokensKept, TextStream } from '@mtl/inference';
 import type { LoadedGpt } from '@mtl/runs';

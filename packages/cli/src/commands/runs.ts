@@ -1,20 +1,23 @@
 import { resolve } from 'node:path';
-import { decidesLearning } from '@mtl/configuration/internal';
+import { decidesLearning } from '@mtl/configuration/saved';
 import { ConfigurationError, TrainingError } from '@mtl/errors';
 import {
   compareRuns,
+  contentsOfRun,
   type Difference,
+  directoryOfRuns,
   type ExpertLoadComparison,
+  findRunDirectory,
   type LossComparison,
   listRuns,
   type RunInformation,
   readRun,
   removeRun,
+  runsDirectory,
   sendRun,
 } from '@mtl/run-records';
-import { contentsOfRun, directoryOfRuns, findRunDirectory, runsDirectory } from '@mtl/run-records/internal';
 import { deliveryText } from '@mtl/tracking/internal';
-import { formatBytes } from '@mtl/trainer/internal';
+import { formatBytes } from '@mtl/trainer';
 import type { Command } from 'commander';
 import { newCommand } from '../command-line/new-command.js';
 import { summaries } from './summaries.js';

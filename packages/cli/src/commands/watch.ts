@@ -1,4 +1,4 @@
-import { directoryOfRuns, runsDirectory } from '@mtl/run-records/internal';
+import { directoryOfRuns, runsDirectory } from '@mtl/run-records';
 import type { Command } from 'commander';
 import { newCommand } from '../command-line/new-command.js';
 import { numberOption } from '../command-line/option-values.js';

@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 import type { ProcessGroup } from '../process-group.js';
 import { DeviceAndHostGroup, ncclMessageChannels } from './nccl-engine.js';
 
-it('closes the group of the host also when that of the device fails to close', () => {
+it('closes the group of the host even if the group of the device fails to close', () => {
   const closed: string[] = [];
   const device = {
     close() {

@@ -1,14 +1,15 @@
 import { CommunicationError, UsageError } from '@mtl/errors';
 import {
   bfloat16Bits,
+  bfloat16Value,
   bytesPerElement,
   type DType,
   float16Bits,
+  float16Value,
   newTypedArray,
   type Tensor,
   type TypedArray,
 } from '@mtl/kernels';
-import { bfloat16Value, float16Value } from '@mtl/kernels/internal';
 import { CallbackWork } from '../awaitable-work.js';
 import { CheckedGroup, type CheckedGroupOptions, type CheckedOperation } from '../checked-group.js';
 import {

@@ -1,7 +1,7 @@
-import { DeviceWaits } from '@mtl/comm/internal';
 import { add, Tensor } from '@mtl/kernels';
 import { findGpu, openCuda } from '@mtl/kernels/internal';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { DeviceWaits } from '../../src/device-waits.js';
 
 const { problem, title } = findGpu();
 const device = 'cuda';

@@ -1,5 +1,4 @@
-import type { World } from '@mtl/comm';
-import { broadcastJson } from '@mtl/comm/internal';
+import { broadcastJson, type World } from '@mtl/comm';
 
 /** Returns the values that this rank receives from the first and from the last rank. */
 export default function broadcastValues(world: World): unknown[] {

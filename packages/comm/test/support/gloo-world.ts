@@ -1,6 +1,8 @@
 import { type GroupOptions, type ProcessGroup, SingleProcessGroup, type World } from '@mtl/comm';
-import { createGlooGroup, joinHost, NativeJob } from '@mtl/comm/internal';
+import { NativeJob } from '@mtl/comm/launcher';
 import { FileStore } from '@mtl/comm/testing';
+import { createGlooGroup } from '../../src/engines/gloo-engine.js';
+import { joinHost } from '../../src/engines/local-engine.js';
 
 export interface GlooWorldOptions {
   readonly rank: number;

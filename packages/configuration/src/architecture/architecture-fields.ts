@@ -71,9 +71,12 @@ export const rotaryScalingFields = {
     decides: 'weights',
   },
   'rotary-scaling-factor': {
-    flag: positiveNumber('Factor of yarn: how many times as many positions as in pretraining.', {
-      defaultText: '1',
-    }),
+    flag: positiveNumber(
+      'Factor of yarn: the number of positions, divided by the positions of pretraining.',
+      {
+        defaultText: '1',
+      },
+    ),
     ...ofPositions(isNotYarn, 1),
     key: 'rotaryScalingFactor',
     decides: 'weights',
@@ -231,7 +234,7 @@ export const architectureFields = {
   ...rotationFields,
   'rotary-seq-len-interpolation-factor': {
     flag: positiveNumber(
-      'What all angles of rope are divided by, for sequences longer than those of pretraining.',
+      'What all angles of rope are divided by, for sequences longer than in pretraining.',
       { default: 1 },
     ),
     key: 'rotarySeqLenInterpolationFactor',
@@ -381,7 +384,7 @@ export const architectureFields = {
     decides: 'weights',
   },
   'bert-no-binary-head': {
-    flag: toggle('No sentence-order head: samples are one text, the loss is that of masked tokens.'),
+    flag: toggle('No sentence-order head: samples are one text, and only masked tokens have a loss.'),
     kind: 'bert',
     key: 'sentenceOrderHead',
     conversion: negated,

@@ -33,7 +33,7 @@ it('fills in what a model with experts has by default, and nothing of one withou
   ]);
 });
 
-it('takes the width of an expert from that of a dense layer', () => {
+it('takes the width of an expert from a dense layer', () => {
   const readWidth = (line: string) => configure(withFlags(`--num-experts 8 ${line}`)).model.moeFfnHiddenSize;
   expect(readWidth('--ffn-hidden-size 96')).toBe(96);
   expect(readWidth('--ffn-hidden-size 96 --moe-ffn-hidden-size 32')).toBe(32);

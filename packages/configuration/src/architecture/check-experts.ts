@@ -135,7 +135,7 @@ function checkScores(flags: FlagReader, notices: string[]): void {
     flags.needs(
       'moe-router-enable-expert-bias',
       '--moe-router-score-function sigmoid or sqrtsoftplus',
-      'adds to scores of which each is for itself, and those of softmax are not',
+      'adds to scores that do not depend on each other, and scores of softmax do',
     );
   }
   if (!hasBias && isAsked(flags, 'moe-router-bias-update-rate')) {

@@ -10,7 +10,7 @@ describe('layers with a window, and without rotation', () => {
     [`${window} --window-attn-skip-freq ([1]*3+[0])`, { windowAttnSkipFreq: [1, 1, 1, 0] }],
     [`${rope} --no-rope-freq 4`, { noRopeFreq: 4 }],
     ['--softmax-type learnable', { softmaxType: 'learnable' }],
-  ])('are those of %s', (flags, expected) => {
+  ])('follow from %s', (flags, expected) => {
     expect(configure(withFlags(flags)).model).toMatchObject(expected);
   });
 

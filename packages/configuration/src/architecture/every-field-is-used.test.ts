@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 import { parseFlags } from '../command-line/parse-flags.js';
 import { validateConfiguration } from '../validation/validate-configuration.js';
 import type { ModelKind } from './architecture-field.js';
-import { listFields } from './fields-of.js';
+import { listFields } from './list-fields.js';
 import { describeBertModel, describeGptModel } from './models-of-configuration.js';
 
 const common = { device: 'cpu', dtype: 'float32', seed: 1 } as const;

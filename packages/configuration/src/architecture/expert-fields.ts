@@ -42,13 +42,10 @@ const ofExperts = (
  */
 export const expertFields = {
   'num-experts': {
-    flag: count(
-      'Experts of a layer, of which each token uses a few, in place of one feed-forward network; 0: none.',
-      {
-        expected: 'a whole number of 1 or more, or 0 for none',
-        canonical: unlessZero,
-      },
-    ),
+    flag: count('Experts of a layer, in place of one feed-forward network; each token uses a few. 0: none.', {
+      expected: 'a whole number of 1 or more, or 0 for none',
+      canonical: unlessZero,
+    }),
     kind: 'gpt',
     isUnused: neverUnused,
     key: 'numExperts',
@@ -107,7 +104,7 @@ export const expertFields = {
     decides: 'weights',
   },
   'moe-router-num-groups': {
-    flag: count('Groups of experts, of which a token uses --moe-router-group-topk.'),
+    flag: count('Groups of experts; a token uses --moe-router-group-topk groups.'),
     ...ofExperts(),
     key: 'moeRouterNumGroups',
     decides: 'weights',
@@ -189,7 +186,7 @@ export const expertFields = {
   'moe-token-drop-policy': {
     flag: choice(
       ['probs', 'position'],
-      'Which tokens --moe-expert-capacity-factor drops: those of the lowest weights, or the last ones.',
+      'Which tokens --moe-expert-capacity-factor drops: tokens with the lowest weights, or the last ones.',
       { defaultText: 'probs' },
     ),
     ...ofExperts(

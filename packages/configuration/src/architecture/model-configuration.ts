@@ -7,7 +7,7 @@ import { architectureFields } from './architecture-fields.js';
 import { checkExperts } from './check-experts.js';
 import { checkAttentionLayers } from './check-layer-lists.js';
 import { checkPositions } from './check-positions.js';
-import { type ArchitectureFlag, listFields } from './fields-of.js';
+import { type ArchitectureFlag, listFields } from './list-fields.js';
 import { configuredField } from './models-of-configuration.js';
 
 /** The fields of the architecture that one flag determines; the others are derived from several. */

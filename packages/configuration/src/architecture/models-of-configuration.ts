@@ -7,7 +7,7 @@ import type {
   PretrainingConfiguration,
 } from '../pretraining-configuration.js';
 import { type ArchitectureField, type ModelKind, modelValue, unstatedValue } from './architecture-field.js';
-import { type ArchitectureFlag, listFields } from './fields-of.js';
+import { type ArchitectureFlag, listFields } from './list-fields.js';
 
 /** The fields of a model that flags determine: all except the size of the vocabulary. */
 export type ModelFields = Omit<TransformerConfiguration, 'vocabularySize'>;

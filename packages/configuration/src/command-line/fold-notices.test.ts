@@ -8,7 +8,7 @@ const ofMegatron = [
   ...['--no-masked-softmax-fusion', '--attention-softmax-in-fp32', '--num-workers', '2'],
 ];
 
-it('folds flags without effect into one line, those of one reason together, and leaves other notices', () => {
+it('folds flags without effect into one line for each reason, and leaves other notices', () => {
   const notices = [
     '--use-flash-attn on the command line has no effect: attention never stores its scores',
     'a split keeps nothing for validation',

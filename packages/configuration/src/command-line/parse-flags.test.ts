@@ -337,7 +337,7 @@ describe('--config and --preset', () => {
     }
   });
 
-  it('the preset of the command line comes before that of the file', () => {
+  it('the preset of the command line comes before the preset of the file', () => {
     const path = file('run.yaml', 'preset: gpt2-124m\n');
     expect(parse(`--config ${path} --preset char-10m`).preset).toBe('char-10m');
     expect(parse(`--config ${path} --preset none`).values['num-layers']).toBeUndefined();

@@ -31,7 +31,7 @@ const programHelp = (model: ModelKind): ReadonlyArray<readonly [string, string]>
       `[${findPresets(model).whenNothingIsAsked} without --config, --load, --load-hf and flags of model size, data ` +
       'and tokenizer; none with one of them]',
   ],
-  ['--config FILE', 'Flags from a YAML or JSON file; those of the command line override them.'],
+  ['--config FILE', 'Flags from a YAML or JSON file; flags of the command line override them.'],
   ['--debug', 'Prints errors with their stack.'],
   ['--help, -h', 'Prints this.'],
 ];

@@ -15,16 +15,16 @@ export const checkpointFlags = {
     defaultText: 'keep all',
   }),
   load: text(
-    'Folder of checkpoints to resume from: its newest whole one, whose flags hold where no other is given. With --finetune only those of its model and its tokenizer.',
+    'Folder of checkpoints to resume from: its newest whole one, whose flags hold where no other is given. With --finetune only flags of its model and its tokenizer.',
     { placeholder: 'DIR' },
   ),
   'ckpt-step': naturalNumber('Resumes from the checkpoint of this step instead of the newest.'),
   'no-load-optim': toggle('Starts with a fresh optimizer.'),
   'no-load-rng': toggle('Starts with a fresh random state.'),
   'override-opt-param-scheduler': toggle(
-    'Where learning rate, its schedule or weight decay differ from the checkpoint, uses those of the command line.',
+    'Where learning rate, its schedule or weight decay differ from the checkpoint, uses the values of the command line.',
   ),
-  'use-checkpoint-opt-param-scheduler': toggle('Where they differ, uses those of the checkpoint.'),
+  'use-checkpoint-opt-param-scheduler': toggle('Where they differ, uses the values of the checkpoint.'),
   finetune: toggle('Loads weights only, and starts at step 0 of the data.'),
   'use-checkpoint-args': toggle(
     'Takes model and tokenizer from the checkpoint of --load where no flag gives another value, as --load always does.',

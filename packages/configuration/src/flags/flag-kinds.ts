@@ -236,7 +236,7 @@ export function countList(
   });
 }
 
-/** Makes a flag that takes as many integers of 1 or more as `placeholders` has words. */
+/** Makes a flag that takes an integer of 1 or more for each word of `placeholders`. */
 export function counts(description: string, placeholders: string): z.ZodArray<z.ZodNumber> {
   return withFacts(z.array(z.int().min(1)).length(placeholders.split(' ').length), {
     description,

@@ -50,7 +50,7 @@ export const loggingFlags = {
     'Prints how the steps compare with what mtl plan predicts on the profile of this machine (mtl calibrate), and what is slower.',
   ),
   'profile-steps': counts(
-    'Steps of which a trace is written: what every rank did, and when. On CPUs also prints where the time of the first rank went: each operation with its share of what this machine can reach.',
+    'Steps to trace: what every rank did, and when. On CPUs also prints where the time of the first rank went: each operation with its share of what this machine can reach.',
     'FIRST LAST',
   ),
   'profile-trace': text(

@@ -26,7 +26,7 @@ export const muonFlags = {
     { default: 'spectral', learning: ({ optimizer }) => optimizer.muon?.scaleMode },
   ),
   'muon-extra-scale-factor': positiveNumber(
-    'Factor of the length; with spectral, 0.2 gives updates the RMS of those of AdamW.',
+    "Factor of the length; with spectral, 0.2 gives updates the RMS of AdamW's updates.",
     { default: 1, learning: ({ optimizer }) => optimizer.muon?.extraScaleFactor },
   ),
   'muon-coefficient-type': choice(['simple', 'quintic'], 'Coefficients of Newton-Schulz.', {
@@ -79,7 +79,7 @@ export const optimizerFlags = {
   'lr-warmup-iters': naturalNumber('Steps of linear warm-up.', { defaultText: '0' }),
   'lr-warmup-samples': naturalNumber('Samples of linear warm-up, for --train-samples.', { defaultText: '0' }),
   'lr-warmup-fraction': fraction(
-    'Share of the decay steps to warm up over, instead of a number of them; with --train-data the whole steps in it.',
+    'Share of the decay steps to warm up over, instead of a number of steps; with --train-data the whole steps in it.',
   ),
   'lr-warmup-init': nonNegativeNumber('Learning rate of the first warm-up step.', { default: 0 }),
   'lr-wsd-decay-style': choice(

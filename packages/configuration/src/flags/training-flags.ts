@@ -1,4 +1,4 @@
-import { recomputableModules } from '@mtl/models/internal';
+import { recomputableModules } from '@mtl/models';
 import { flagsThatDivideModel } from '../strategies/strategies.js';
 import {
   choice,
@@ -74,7 +74,7 @@ export const trainingFlags = {
 export const spikeFlags = {
   'loss-spike-policy': choice(
     ['ignore', 'report', 'skip', 'roll-back'],
-    'What follows a step whose loss or gradient norm is far above those of recent steps, or not finite: nothing, a report that names the documents of its samples, no update, or no update and weights of the newest checkpoint. Training goes on with the samples that follow.',
+    'What follows a step whose loss or gradient norm is far above the values of recent steps, or not finite: nothing, a report that names the documents of its samples, no update, or no update and weights of the newest checkpoint. Training goes on with the samples that follow.',
     { default: 'report' },
   ),
   'loss-spike-window': count('Steps that a step is compared with; the first ones are never spikes.', {
@@ -94,7 +94,7 @@ export const spikeFlags = {
   ),
   'rerun-mode': choice(
     ['disabled', 'validate_results', 'report_stats'],
-    'Computes again, from the same samples and random numbers, a step that is out of bounds or not finite (validate_results) or every step (report_stats). Different results are those of a faulty machine: the report names the ranks, and the run goes on with the results that came twice.',
+    'Computes again, from the same samples and random numbers, a step that is out of bounds or not finite (validate_results) or every step (report_stats). Different results come from a faulty machine: the report names the ranks, and the run goes on with the results that came twice.',
     { default: 'disabled' },
   ),
 };

@@ -26,7 +26,7 @@ function catchError(body: () => unknown): MtlError {
 }
 
 describe('the options of a run', () => {
-  it('are those of its flags, in camel case without abbreviations', () => {
+  it('have the names of its flags, in camel case without abbreviations', () => {
     expectTypeOf<CamelCase<'num-layers'>>().toEqualTypeOf<'numLayers'>();
     expectTypeOf<CamelCase<'lr'>>().toEqualTypeOf<'lr'>();
     expectTypeOf<OptionName<'num-layers'>>().toEqualTypeOf<'numLayers'>();
@@ -41,7 +41,7 @@ describe('the options of a run', () => {
     expect(findOption('lr')).toBe('optimizer.maxLearningRate');
   });
 
-  it('have a topic for every flag but those of a dry run', () => {
+  it('have a topic for every flag that a dry run does not own', () => {
     const ofDryRuns = Object.keys(flagGroups.find(({ title }) => title === 'Dry run')!.flags);
     expect(flagNames.filter((name) => findOption(name) === undefined)).toEqual(ofDryRuns);
     expectTypeOf<(typeof optionTopics)[number]>().toEqualTypeOf<Exclude<keyof RunOptions, 'preset'>>();

@@ -1,5 +1,5 @@
-import { numParameters } from '@mtl/models';
-import { numActiveParameters, numBertParameters } from '@mtl/models/internal';
+import { numActiveParameters, numParameters } from '@mtl/models';
+import { numBertParameters } from '@mtl/models/internal';
 import { describe, expect, it } from 'vitest';
 import { describeBertModel, describeGptModel } from '../architecture/models-of-configuration.js';
 import { parseFlags } from '../command-line/parse-flags.js';
@@ -146,7 +146,7 @@ describe('presets', () => {
     expect(optimizer.learningRate.warmupSteps).toBe(10_000);
   });
 
-  it('the Megatron presets split over as many GPUs as in the paper', () => {
+  it('the Megatron presets split over the number of GPUs in the paper', () => {
     for (const [name, size] of [
       ['megatron-2.5b', 2],
       ['megatron-4.2b', 4],

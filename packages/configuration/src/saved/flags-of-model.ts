@@ -1,11 +1,12 @@
 import { CheckpointError, ConfigurationError } from '@mtl/errors';
-import { asStatedBy, listModelTypes } from '@mtl/formats/internal';
+import { listModelTypes } from '@mtl/formats';
+import { asStatedBy } from '@mtl/formats/internal';
 import type { PositionVariants, TransformerConfiguration } from '@mtl/models';
 import type { TokenizerOptions } from '@mtl/tokenizers';
 import { flagValue, type ModelKind, unstatedValue } from '../architecture/architecture-field.js';
 import { architectureFields, rotaryScalingFields } from '../architecture/architecture-fields.js';
 import { expertFields } from '../architecture/expert-fields.js';
-import { type ArchitectureFlag, architectureFlagNames, listFields } from '../architecture/fields-of.js';
+import { type ArchitectureFlag, architectureFlagNames, listFields } from '../architecture/list-fields.js';
 import { isDefaultSource, type LoadedFlags } from '../command-line/resolve-flags.js';
 import type { PretrainingConfiguration } from '../pretraining-configuration.js';
 import type { FlagName, Flags } from '../schema/flag-schema.js';

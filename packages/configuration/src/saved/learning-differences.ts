@@ -1,5 +1,5 @@
 import type { ArchitectureField } from '../architecture/architecture-field.js';
-import { listFields } from '../architecture/fields-of.js';
+import { listFields } from '../architecture/list-fields.js';
 import type { PretrainingConfiguration } from '../pretraining-configuration.js';
 import { type FlagName, findFlagFacts, flagGroups, flagNames, isFlagName } from '../schema/flag-schema.js';
 import { flagsOfStart } from './flags-of-start.js';

@@ -6,7 +6,7 @@ import type { Tokenizer, TokenizerOptions } from '@mtl/tokenizers';
 import * as z from 'zod';
 import { type AdaptedConfiguration, pickAdapters, savedAdapters } from '../adapters/adapted-configuration.js';
 import { type ModelKind, modelKinds } from '../architecture/architecture-field.js';
-import { listFields } from '../architecture/fields-of.js';
+import { listFields } from '../architecture/list-fields.js';
 import { savedConfigurationFormat } from '../command-line/config-file.js';
 import { isDefaultSource } from '../command-line/resolve-flags.js';
 import type { PretrainingConfiguration } from '../pretraining-configuration.js';

@@ -1,6 +1,6 @@
 import * as z from 'zod';
 import { adapterFlagGroup, adapterFlags, adapterPlaceFlags } from '../adapters/adapter-flags.js';
-import { architectureFlagNames, schemasOfArchitecture } from '../architecture/fields-of.js';
+import { architectureFlagNames, schemasOfArchitecture } from '../architecture/list-fields.js';
 import { checkpointFlags as ownCheckpointFlags } from '../flags/checkpoint-flags.js';
 import { conversationFlags, dataFlags } from '../flags/data-flags.js';
 import {
@@ -203,7 +203,7 @@ export const tokenizerFlagNames = [
 ] as const satisfies readonly FlagName[];
 
 /**
- * Flags for a model or data of the user. If one of them is given, no preset applies unless --preset is given.
+ * Flags for a model or data of the user. If such a flag is given, no preset applies unless --preset is given.
  * Flags of batches, precision, parallelism, schedule, length and logging, in contrast, modify the default
  * preset.
  */

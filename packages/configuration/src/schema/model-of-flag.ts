@@ -1,7 +1,7 @@
 import { ConfigurationError } from '@mtl/errors';
 import { adapterFlagNames } from '../adapters/adapter-flags.js';
 import type { ModelKind } from '../architecture/architecture-field.js';
-import { listFields } from '../architecture/fields-of.js';
+import { listFields } from '../architecture/list-fields.js';
 import { conversationFlags } from '../flags/data-flags.js';
 import { strategyFlagsOfKind } from '../strategies/strategies.js';
 import { bertFlags, defaultFlags, type FlagName } from './flag-schema.js';

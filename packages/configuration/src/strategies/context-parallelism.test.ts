@@ -8,7 +8,7 @@ import { groupsOfRun, layoutText, meshOfRun } from './strategies.js';
 
 const configureParallel = (line: string, worldSize: number) => configure(withFlags(line), worldSize).parallel;
 
-it('divides sequences over processes that are not those of data', () => {
+it('divides sequences over other processes than data', () => {
   const line = '--context-parallel-size 2 --tensor-model-parallel-size 2 --sequence-parallel';
   const parallel = configureParallel(line, 8);
   expect(parallel).toMatchObject({ contextParallelSize: 2, cpCommType: ['p2p'], dataParallelSize: 2 });

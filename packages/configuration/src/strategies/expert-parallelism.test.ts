@@ -61,7 +61,7 @@ it.each([
     4,
     'tensor 2 x pipeline 1 x data 2, experts: data 4',
   ],
-])('names the sizes of experts where they are other than those of the rest: %s', (line, worldSize, text) => {
+])('names the sizes of experts where they differ from the rest: %s', (line, worldSize, text) => {
   const configuration = configure(withFlags(`${experts} ${line}`), worldSize);
   expect(layoutText(configuration.parallel)).toBe(text);
   expect(processesText(configuration)).toBe(`${worldSize} = ${text}`);

@@ -15,7 +15,7 @@ import {
 /** The flags that request expert parallelism. */
 export const expertParallelFlags = {
   'expert-model-parallel-size': count(
-    'Processes over which the experts of a layer are divided. They are those of tensor and data parallelism: it takes no more.',
+    'Processes over which the experts of a layer are divided. Tensor and data parallelism have the same processes: it takes no more.',
     { defaultText: '1' },
   ),
   'expert-tensor-parallel-size': count('Processes that share an expert.', {

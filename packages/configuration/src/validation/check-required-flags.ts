@@ -1,6 +1,6 @@
 import { ConfigurationError, listedNames } from '@mtl/errors';
 import type { ModelKind } from '../architecture/architecture-field.js';
-import { architectureFlagNames } from '../architecture/fields-of.js';
+import { architectureFlagNames } from '../architecture/list-fields.js';
 import { bundledCorpus } from '../flags/data-flags.js';
 import { findPresets } from '../presets/presets.js';
 import { type FlagName, tokenizerFlagNames } from '../schema/flag-schema.js';

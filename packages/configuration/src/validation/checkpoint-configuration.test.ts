@@ -58,7 +58,7 @@ refusals(
       '--load x --override-opt_param-scheduler --use-checkpoint-opt_param-scheduler',
       1,
       'MTL_FLAG_CONFLICT',
-      /the schedule is that of the command line or that of the checkpoint/,
+      /the schedule comes from the command line or from the checkpoint/,
     ],
     ['--no-load-optim', 1, 'MTL_FLAG_NEEDS', /expected --load DIR/],
     ['--load a --load-hf b', 1, 'MTL_FLAG_CONFLICT', /--load a and --load-hf b: weights come from one place/],

@@ -33,7 +33,7 @@ export function checkpointConfiguration(flags: FlagReader): CheckpointConfigurat
   if (overrides && usesCheckpoint) {
     flags.conflict({
       flags: ['override-opt-param-scheduler', 'use-checkpoint-opt-param-scheduler'],
-      why: 'the schedule is that of the command line or that of the checkpoint',
+      why: 'the schedule comes from the command line or from the checkpoint',
     });
   }
   const { upcycle = false, ...values } = flags.values(checkpointFlags);

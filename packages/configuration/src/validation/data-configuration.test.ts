@@ -41,7 +41,7 @@ describe('dataConfiguration', () => {
     const gpt = configure(`${small} --vocab-file v.json --merge-file m.txt`);
     expect(gpt.data.tokenizer).toEqual({ type: 'GPT2BPETokenizer', vocabFile: 'v.json', mergeFile: 'm.txt' });
     expect(gpt.notices).toContain(
-      'the files of the tokenizer are read as those of --tokenizer-type GPT2BPETokenizer',
+      'the files of the tokenizer are read as files of --tokenizer-type GPT2BPETokenizer',
     );
     const bert = validateConfiguration(
       parseFlags([...small.split(' '), '--vocab-file', 'v.txt'], { model: 'bert' }),
@@ -84,7 +84,7 @@ refusals(
       '--tokenizer-type GPT2BPETokenizer --vocab-file v.json',
       1,
       'MTL_FLAG_NEEDS',
-      /has no merges \(those of GPT-2 are built in, and need neither file\); expected --merge-file/,
+      /has no merges \(GPT-2's merges are built in, and need neither file\); expected --merge-file/,
     ],
     [
       '--tokenizer-type GPT2BPETokenizer --merge-file m.txt',

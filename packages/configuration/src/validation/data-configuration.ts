@@ -90,7 +90,7 @@ export function dataConfiguration({ flags, training, notices }: DataConfiguratio
       'has the tokens of a tokenizer',
     );
   if (tokenizer !== undefined && flags.get('tokenizer-type') === undefined)
-    notices.push(`the files of the tokenizer are read as those of --tokenizer-type ${tokenizer.type}`);
+    notices.push(`the files of the tokenizer are read as files of --tokenizer-type ${tokenizer.type}`);
   return {
     ...flags.values(dataFlags),
     dataPath,
@@ -161,7 +161,7 @@ const tokenizerFlags: ReadonlyArray<readonly [FlagName, readonly string[]]> = [
 ];
 
 /**
- * Returns the type of a tokenizer of which only files are given. As in Megatron-LM's programs, each kind of
+ * Returns the type of a tokenizer whose files alone are given. As in Megatron-LM's programs, each kind of
  * model has a default type.
  */
 function typeOfFiles(flags: FlagReader): Flags['tokenizer-type'] {
@@ -231,7 +231,7 @@ function needed<Name extends 'tokenizer-model' | 'vocab-size' | 'vocab-file'>(
   return value as NonNullable<typeof value>;
 }
 
-const builtIn = '(those of GPT-2 are built in, and need neither file)';
+const builtIn = "(GPT-2's merges are built in, and need neither file)";
 
 /**
  * Returns both files of a GPT-2 vocabulary, or neither, since it is also built in. One file without the other

@@ -51,7 +51,7 @@ describe('the learning rates of word embedding and output layer', () => {
   const configureDecoupled = (flags: string) =>
     configure(`${small} ${flags}`).optimizer.decoupledLearningRate;
 
-  it('are those of all other parameters unless --decoupled-lr is given', () => {
+  it('are the same as for all other parameters unless --decoupled-lr is given', () => {
     expect(configureDecoupled('')).toBeUndefined();
     expect(configureDecoupled('--decoupled-lr 5.0e-4 --decoupled-min-lr 4.5e-5')).toEqual({
       maxLearningRate: 5e-4,

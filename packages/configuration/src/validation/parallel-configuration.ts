@@ -25,7 +25,7 @@ export interface ParallelConfigurationOptions {
 export function parallelConfiguration(options: ParallelConfigurationOptions): ParallelConfiguration {
   const { flags, model, worldSize, notices } = options;
   const strategies = configureStrategies({
-    // the reader has all flags, those of strategies included, so the cast is right
+    // the reader has all flags, including flags of strategies, so the cast is right
     flags: flags as unknown as FlagsOf<FlagFragment>,
     model,
     worldSize,

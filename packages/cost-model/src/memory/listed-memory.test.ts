@@ -40,7 +40,7 @@ function computeMemory(
 const error = (bytes: number, gib: number): number => Math.abs(bytes / 2 ** 30 / gib - 1);
 
 describe('listedMemory', () => {
-  it.each(figure1)('is that of figure 1 within 5 %%: $name', (row) => {
+  it.each(figure1)('agrees with figure 1 within 5 %%: $name', (row) => {
     const [states, baseline, better] = row.gib;
     const plain = computeMemory(row);
     // the figure counts no embedding, so a middle stage without embedding is compared

@@ -37,7 +37,7 @@ function gpuTimes(hardware: GpuProfile): OperationTimes {
 const splits = [1, 2, 4, 8];
 
 /**
- * Returns the time of a matmul. Its result is divided into tiles, of which each multiprocessor computes one
+ * Returns the time of a matmul. Its result is divided into tiles; each multiprocessor computes one
  * at a time, so that there is an integral number of waves. The best of the library's tiles is used. The time
  * is at least the time to transfer operands and result.
  */

@@ -82,7 +82,7 @@ const seconds = (operation: Parameters<typeof operationsSeconds>[0][number], of:
   passSeconds(operationsSeconds([operation], of));
 
 describe('times of a measured profile', () => {
-  it('are those of the measured shapes, and between them between their rates', () => {
+  it('are the rates of the measured shapes, and between two shapes lie between their rates', () => {
     expect(seconds(matmul(64)) / ((2 * 64 ** 3) / 1e10)).toBeCloseTo(1, 3);
     expect(seconds(matmul(1024)) / ((2 * 1024 ** 3) / 1e11)).toBeCloseTo(1, 3);
     // in logarithms, 256 is midway between 64 and 1,024
@@ -102,14 +102,14 @@ describe('times of a measured profile', () => {
     expect(seconds({ ...attention, flops: 2e9 })).toBeCloseTo(0.2, 10);
   });
 
-  it('are those of as many processes as share the machine', () => {
+  it('depend on the number of processes that share the machine', () => {
     if (profile.hardware.state !== 'measured') throw new Error('not measured');
     const two = { ...profile, hardware: ratesFor(profile.hardware, { numProcesses: 2 }) };
     expect(seconds(matmul(1024), two) / seconds(matmul(1024))).toBeCloseTo(2, 6);
     expect(ratesFor(profile.hardware, { numProcesses: 3 }).rates).toEqual([rates(2)]);
   });
 
-  it('are those of as many threads, and have the memory of as many processes', () => {
+  it('depend on the number of threads, and the memory on the number of processes', () => {
     if (profile.hardware.state !== 'measured') throw new Error('not measured');
     const [one, two] = profile.hardware.rates;
     const faster = { ...one!, numThreads: 1, memoryBytes: 3e9 };

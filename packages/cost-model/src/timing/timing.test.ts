@@ -58,7 +58,7 @@ describe('matmulSeconds', () => {
 });
 
 describe('collectiveSeconds', () => {
-  it('is that of a ring within a node', () => {
+  it('is the time of a ring within a node', () => {
     const { bytesPerSecond, efficiency, latencySeconds } = hardware.linkInside;
     const expected =
       2 * ((7 / 8) * (1e9 / (bytesPerSecond.value * efficiency.value)) + 7 * latencySeconds.value);

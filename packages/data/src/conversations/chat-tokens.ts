@@ -1,5 +1,4 @@
-import type { Tokenizer } from '@mtl/tokenizers';
-import { endOfText } from '@mtl/tokenizers/internal';
+import { endOfText, type Tokenizer } from '@mtl/tokenizers';
 import type { AssistantText } from './assistant-spans.js';
 
 /**

@@ -48,7 +48,7 @@ const decodeText = (tokens: ArrayLike<number>): string =>
   Array.from(tokens, (token) => (token === 256 ? '|' : tokenizer.decode([token]))).join('');
 
 describe('conversations of a file', () => {
-  it('become rows whose labels, loss, positions and document starts are those of each conversation', async () => {
+  it('become rows with the labels, loss, positions and document starts of each conversation', async () => {
     const path = written('two.jsonl', `${turn('hi', 'you')}\n\n${turn('a', 'b')}\n`);
     const { train, counts } = await read(path);
     expect(counts).toMatchObject({ read: 2, tokens: 9 + 6, learnt: 4 + 2 });
@@ -82,7 +82,7 @@ describe('conversations of a file', () => {
     }
   });
 
-  it('may be a prompt and its completion, of which only the completion is learnt', async () => {
+  it('may be a prompt and its completion; only the completion is learnt', async () => {
     const messages = (...said: string[]) =>
       said.map((content, index) => ({ role: index % 2 === 0 ? 'user' : 'assistant', content }));
     const lines = [
@@ -103,7 +103,7 @@ describe('conversations of a file', () => {
     expect(learnt).toEqual(['x|', 'x|']);
   });
 
-  it('may have marks of the template around answers, of which those of a prompt are not learnt', async () => {
+  it('may have marks of the template around answers; the marks of a prompt are not learnt', async () => {
     const marking = (text: string) =>
       new ChatTemplate({ ...template, text, specialTokens: { eos_token: '<|endoftext|>' } });
     const marked = marking(
@@ -262,7 +262,7 @@ describe('conversations of a file', () => {
 });
 
 describe('readChatTemplate', () => {
-  it('finds the template of a folder, and that of its options before it', () => {
+  it('finds the template of a folder, after the template of its options', () => {
     const tokenizerModel = join(directory, 'tokenizer.json');
     const type = 'HuggingFaceTokenizer' as const;
     const rendered = (chatTemplate?: string): string =>

@@ -1,6 +1,6 @@
 import type { ChatMessage, ChatTemplate } from '@mtl/chat-templates';
-import type { Tokenizer } from '@mtl/tokenizers';
-import { endOfText, settingsIn } from '@mtl/tokenizers/internal';
+import { endOfText, type Tokenizer } from '@mtl/tokenizers';
+import { settingsIn } from '@mtl/tokenizers/internal';
 import type { UnwrittenEnd } from './assistant-spans.js';
 import { chatTokens } from './chat-tokens.js';
 import { directoryOfTokenizer } from './find-chat-template.js';

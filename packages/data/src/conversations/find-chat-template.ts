@@ -3,8 +3,7 @@ import { dirname } from 'node:path';
 import { ChatTemplate } from '@mtl/chat-templates';
 import { readTemplateFile, savedTemplates } from '@mtl/chat-templates/internal';
 import { DataError } from '@mtl/errors';
-import type { Tokenizer, TokenizerOptions } from '@mtl/tokenizers';
-import { endOfText } from '@mtl/tokenizers/internal';
+import { endOfText, type Tokenizer, type TokenizerOptions } from '@mtl/tokenizers';
 
 /**
  * Returns the chat template of a tokenizer: the file that its options name, or else a file next to its

@@ -77,7 +77,7 @@ export async function conversationDatasets(
   const numAll = all.encoded.length;
   if (validationFraction > 0 && numAll === 1) {
     throw conversationError(trainData.join(', '), 'one conversation cannot be trained and evaluated on', {
-      expected: 'two or more, of which a share is kept for evaluation',
+      expected: 'two or more: a share is kept for evaluation',
       remedy: 'leave --validation-fraction out, or pass --validation-data FILE',
     });
   }

@@ -1,12 +1,7 @@
-export { corpusFileNames } from '../corpora/corpus-files.js';
 export { preparedPrefix } from '../corpora/prepare-dataset.js';
-export { createSentenceSplitter } from '../corpora/sentence-splitter.js';
 export { refuseExistingDataset, refuseExistingFiles } from '../indexed/refuse-existing.js';
 export { mostRoomForMasked } from '../masked/masked-token-batch.js';
-export { maskingVocabulary, specialTokenId } from '../masked/masking.js';
-export { RandomState } from '../random/random-state.js';
+export { maskingVocabulary } from '../masked/masking.js';
 export { checkNoWeightAmongPrefixes } from '../samples/data-path.js';
-export { splitNames } from '../samples/dataset-part.js';
 export { shareOfSampler } from '../samples/micro-batch-sampler.js';
 export { createTokenBatch, documentsOfSamples } from '../samples/sample-dataset.js';
-export { sharedCopy, TaskSequences } from '../samples/task-dataset.js';

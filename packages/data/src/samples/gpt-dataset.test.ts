@@ -264,7 +264,7 @@ describe('index cache', () => {
       expect(open(prefix, { ...moved, ...change }).events).toMatchObject([{ kind: 'built' }]);
   });
 
-  it('is built where that of the moved tokenizer is damaged', () => {
+  it('is built where the index of the moved tokenizer is damaged', () => {
     const prefix = write('moved-damaged', [5, 3, 7, 4]);
     const first = open(prefix);
     const cache = join(prefix, 'cache', 'GPTDataset_indices');

@@ -1,6 +1,11 @@
 import { CheckpointError } from '@mtl/errors';
-import { type GptModelConfiguration, gptBlock } from '@mtl/models';
-import { computeHeadSize, hasExperts, isRotatedLayer } from '@mtl/models/internal';
+import {
+  computeHeadSize,
+  type GptModelConfiguration,
+  gptBlock,
+  hasExperts,
+  isRotatedLayer,
+} from '@mtl/models';
 import type { HuggingFaceOrigin } from '../huggingface/huggingface-origin.js';
 import type { GptTypeName } from '../huggingface/model-types.js';
 import { chooseGptType, unstatedProperties } from '../huggingface/statable-models.js';

@@ -1,5 +1,10 @@
-import type { GptModelConfiguration } from '@mtl/models';
-import { computeHeadSize, llama3Scaling, yarnConcentration, yarnScaling } from '@mtl/models/internal';
+import {
+  computeHeadSize,
+  type GptModelConfiguration,
+  llama3Scaling,
+  yarnConcentration,
+  yarnScaling,
+} from '@mtl/models';
 import { float32, type Metadata, text, uint32 } from './metadata.js';
 
 /** Returns YaRN's attention factor, as llama.cpp computes it from the scaling factor. */

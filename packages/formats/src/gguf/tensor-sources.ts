@@ -1,5 +1,4 @@
-import type { LogicalTensor } from '@mtl/checkpoint';
-import { dtypeBytes } from '@mtl/checkpoint/internal';
+import { dtypeBytes, type LogicalTensor } from '@mtl/checkpoint';
 import { countElements } from '@mtl/kernels';
 import { decodeFloats, ScratchMemory, viewAsBytes } from '../huggingface/float-bytes.js';
 import { type MappedTensor, mappedTensors, WholeTensors } from '../huggingface/mapped-weight-sources.js';

@@ -1,5 +1,4 @@
-import { type GptModelConfiguration, gptBlock, paddedVocabularySize } from '@mtl/models';
-import { computeHeadSize } from '@mtl/models/internal';
+import { computeHeadSize, type GptModelConfiguration, gptBlock, paddedVocabularySize } from '@mtl/models';
 import { gptWeightNames, qkvColumns } from '../huggingface/gpt-weight-names.js';
 import type { WeightNames } from '../huggingface/mapped-weights.js';
 import type { GptTypeName } from '../huggingface/model-types.js';

@@ -1,5 +1,9 @@
-import { type BertModelConfiguration, type BertTask, paddedVocabularySize } from '@mtl/models';
-import { numLearnedPositions } from '@mtl/models/internal';
+import {
+  type BertModelConfiguration,
+  type BertTask,
+  numLearnedPositions,
+  paddedVocabularySize,
+} from '@mtl/models';
 import { chooseBertType } from './bert-configuration.js';
 import type { WeightNames } from './mapped-weights.js';
 import { paddedTable, sameLayout, sideBySide, type WeightMapping } from './weight-mapping.js';

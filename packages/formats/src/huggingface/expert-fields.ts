@@ -1,4 +1,4 @@
-import { hasExperts } from '@mtl/models/internal';
+import { hasExperts } from '@mtl/models';
 import { type ConfigField, size, truth } from './config-fields.js';
 import type { JsonFields } from './json-fields.js';
 import { checkNumLayers } from './layer-count.js';

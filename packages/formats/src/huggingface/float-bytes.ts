@@ -1,5 +1,4 @@
-import { bfloat16Bits, float16Bits } from '@mtl/kernels';
-import { float16Value } from '@mtl/kernels/internal';
+import { bfloat16Bits, float16Bits, float16Value } from '@mtl/kernels';
 
 /** Dtypes of weights that are read, by their safetensors names. */
 export const readableDtypes = ['F32', 'BF16', 'F16', 'F64'] as const;

@@ -1,5 +1,11 @@
-import { type GptModelConfiguration, gptBlock, paddedVocabularySize } from '@mtl/models';
-import { computeHeadSize, hasExperts, hasNormBiases } from '@mtl/models/internal';
+import {
+  computeHeadSize,
+  type GptModelConfiguration,
+  gptBlock,
+  hasExperts,
+  hasNormBiases,
+  paddedVocabularySize,
+} from '@mtl/models';
 import type { WeightNames } from './mapped-weights.js';
 import type { GptTypeName } from './model-types.js';
 import {

@@ -1,12 +1,12 @@
-import type { LogicalTensor } from '@mtl/checkpoint';
 import {
   checkValues,
   copyBox,
   dtypeBytes,
   fillTensor,
+  type LogicalTensor,
   type RunPlan,
   runsOfBox,
-} from '@mtl/checkpoint/internal';
+} from '@mtl/checkpoint';
 import {
   type AllocateFloats,
   decodeFloats,

@@ -1,5 +1,4 @@
-import type { LogicalTensor, TensorSource } from '@mtl/checkpoint';
-import { dtypeBytes } from '@mtl/checkpoint/internal';
+import { dtypeBytes, type LogicalTensor, type TensorSource } from '@mtl/checkpoint';
 import { UsageError } from '@mtl/errors';
 import { decodeFloats, encodeFloats, ScratchMemory, type WritableDtype } from './float-bytes.js';
 import { findMapping, type WeightNames, writableDtype } from './mapped-weights.js';

@@ -1,5 +1,5 @@
 import type { CheckpointError } from '@mtl/errors';
-import { llama3Scaling, type YarnVariants, yarnConcentration, yarnScaling } from '@mtl/models/internal';
+import { llama3Scaling, type YarnVariants, yarnConcentration, yarnScaling } from '@mtl/models';
 import type { ConfigField, KnownProperties } from './config-fields.js';
 import type { JsonFields } from './json-fields.js';
 

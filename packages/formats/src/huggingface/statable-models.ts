@@ -4,10 +4,13 @@ import {
   type ExpertsSpecification,
   type GptModelConfiguration,
   gptBlocks,
+  hasExperts,
+  isRotatedLayer,
   type PositionVariants,
   type TransformerConfiguration,
+  windowOfLayer,
+  yarnConcentration,
 } from '@mtl/models';
-import { hasExperts, isRotatedLayer, windowOfLayer, yarnConcentration } from '@mtl/models/internal';
 import { type KnownProperties, readConfigFields, writeConfigFields } from './config-fields.js';
 import { JsonFields } from './json-fields.js';
 import {

@@ -1,5 +1,4 @@
-import { countElements } from '@mtl/kernels';
-import { transpose } from '@mtl/kernels/internal';
+import { countElements, transpose } from '@mtl/kernels';
 import type { AllocateFloats } from './float-bytes.js';
 import { copyRuns, reversedRuns, type ValueRun } from './value-runs.js';
 

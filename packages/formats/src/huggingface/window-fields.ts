@@ -1,5 +1,4 @@
-import type { BlockVariants, PositionVariants } from '@mtl/models';
-import { isRotatedLayer, windowOfLayer } from '@mtl/models/internal';
+import { type BlockVariants, isRotatedLayer, type PositionVariants, windowOfLayer } from '@mtl/models';
 import type { ConfigField, KnownProperties } from './config-fields.js';
 import type { JsonFields } from './json-fields.js';
 import { checkNumLayers } from './layer-count.js';

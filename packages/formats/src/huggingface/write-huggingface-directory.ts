@@ -1,7 +1,11 @@
 import { copyFile, mkdir, writeFile } from 'node:fs/promises';
 import { dirname, isAbsolute, join, normalize } from 'node:path';
-import { type LogicalTensor, type TensorSource, writeSafetensorsDirectory } from '@mtl/checkpoint';
-import { dtypeBytes } from '@mtl/checkpoint/internal';
+import {
+  dtypeBytes,
+  type LogicalTensor,
+  type TensorSource,
+  writeSafetensorsDirectory,
+} from '@mtl/checkpoint';
 import type { ProcessGroup } from '@mtl/comm';
 import { UsageError } from '@mtl/errors';
 import { Tensor } from '@mtl/kernels';

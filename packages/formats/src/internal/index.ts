@@ -1,11 +1,7 @@
 export { downloadAdvice } from '../huggingface/download-advice.js';
-export { listModelTypes } from '../huggingface/model-types.js';
-export { huggingFaceModelKind } from '../huggingface/open-huggingface-directory.js';
 export { publishDirectory } from '../huggingface/publish-directory.js';
-export { readBertTask } from '../huggingface/read-bert-task.js';
 export { asStatedBy } from '../huggingface/statable-models.js';
 export { tokenizerFilesIn } from '../huggingface/tokenizer-files-in.js';
 export { huggingFaceTaskClass } from '../huggingface/write-huggingface-bert.js';
-export { isAdapter } from '../lora/lora-configuration.js';
 export { loraModules } from '../lora/lora-modules.js';
 export { onnxDtypeNames } from '../onnx/dtype-names.js';

@@ -1,6 +1,6 @@
 import { ConfigurationError, nearestName } from '@mtl/errors';
-import type { GptModelConfiguration, LoraSpecification, LoraTarget } from '@mtl/models';
-import { checkAdapterDropout, hasExperts } from '@mtl/models/internal';
+import { type GptModelConfiguration, hasExperts, type LoraSpecification, type LoraTarget } from '@mtl/models';
+import { checkAdapterDropout } from '@mtl/models/internal';
 import { chooseGptType } from '../huggingface/statable-models.js';
 import type { LoraConfiguration } from './lora-configuration.js';
 

@@ -1,5 +1,4 @@
-import type { LogicalTensor } from '@mtl/checkpoint';
-import { runsOfBox } from '@mtl/checkpoint/internal';
+import { type LogicalTensor, runsOfBox } from '@mtl/checkpoint';
 import { countElements, matmul, scale, Tensor, tidy } from '@mtl/kernels';
 import type { GptModelConfiguration } from '@mtl/models';
 import { viewAsBytes } from '../huggingface/float-bytes.js';

@@ -1,6 +1,5 @@
-import type { Dtype, TorchFile, TorchTensor } from '@mtl/checkpoint';
-import { dtypeBytes } from '@mtl/checkpoint/internal';
-import { transpose } from '@mtl/kernels/internal';
+import { type Dtype, dtypeBytes, type TorchFile, type TorchTensor } from '@mtl/checkpoint';
+import { transpose } from '@mtl/kernels';
 import { megatronError } from './megatron-files.js';
 import { parseExpertTensor } from './megatron-names.js';
 import type { TensorSplit } from './merge-shards.js';

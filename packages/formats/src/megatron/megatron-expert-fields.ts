@@ -1,5 +1,4 @@
-import type { ExpertVariants } from '@mtl/models';
-import { hasExperts } from '@mtl/models/internal';
+import { type ExpertVariants, hasExperts } from '@mtl/models';
 import {
   type ConfigField,
   checkedNumber,

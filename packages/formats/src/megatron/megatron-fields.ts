@@ -1,5 +1,4 @@
-import type { PositionEmbeddingType } from '@mtl/models';
-import { hasRotaryPositions } from '@mtl/models/internal';
+import { hasRotaryPositions, type PositionEmbeddingType } from '@mtl/models';
 import {
   type ConfigField,
   checkedNumber,

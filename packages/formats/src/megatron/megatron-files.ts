@@ -1,5 +1,4 @@
-import type { Dtype } from '@mtl/checkpoint';
-import { checkValues, dtypeBytes } from '@mtl/checkpoint/internal';
+import { checkValues, type Dtype, dtypeBytes } from '@mtl/checkpoint';
 import { CheckpointError } from '@mtl/errors';
 import { countElements } from '@mtl/kernels';
 import type { WeightFiles, WeightTerms } from '../huggingface/weight-files.js';

@@ -1,7 +1,6 @@
 import type { LogicalTensor } from '@mtl/checkpoint';
 import { countElements } from '@mtl/kernels';
-import type { BertModelConfiguration, GptModelConfiguration } from '@mtl/models';
-import { modelParameters } from '@mtl/models/internal';
+import { type BertModelConfiguration, type GptModelConfiguration, modelParameters } from '@mtl/models';
 import type { WeightNames } from '../huggingface/mapped-weights.js';
 import { paddedTable, sameLayout, type WeightMapping } from '../huggingface/weight-mapping.js';
 import type { MegatronModelKind } from './megatron-fields.js';

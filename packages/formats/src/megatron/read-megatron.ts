@@ -1,10 +1,8 @@
 import { readdir } from 'node:fs/promises';
 import { join } from 'node:path';
-import type { LogicalTensor } from '@mtl/checkpoint';
-import { checkpointName, trackerName } from '@mtl/checkpoint/internal';
+import { checkpointName, type LogicalTensor, trackerName } from '@mtl/checkpoint';
 import { fileProblem, readRegularFile } from '@mtl/errors/files';
-import type { BertModelConfiguration, GptModelConfiguration } from '@mtl/models';
-import { computeHeadSize } from '@mtl/models/internal';
+import { type BertModelConfiguration, computeHeadSize, type GptModelConfiguration } from '@mtl/models';
 import { checkWeightSizes } from '../huggingface/check-weight-sizes.js';
 import { readConfigFields } from '../huggingface/config-fields.js';
 import type { JsonFields } from '../huggingface/json-fields.js';

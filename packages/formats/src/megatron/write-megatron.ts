@@ -1,6 +1,7 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import {
+  checkpointName,
   type DistributedTensorSource,
   encodeTorchObject,
   type LogicalTensor,
@@ -8,11 +9,16 @@ import {
   PickledTuple,
   type PickleValue,
   type TensorSource,
+  trackerName,
   writeDistributedTorchDirectory,
 } from '@mtl/checkpoint';
-import { checkpointName, trackerName } from '@mtl/checkpoint/internal';
-import { type BertModelConfiguration, type GptModelConfiguration, paddedVocabularySize } from '@mtl/models';
-import { computeHeadSize, hasExperts } from '@mtl/models/internal';
+import {
+  type BertModelConfiguration,
+  computeHeadSize,
+  type GptModelConfiguration,
+  hasExperts,
+  paddedVocabularySize,
+} from '@mtl/models';
 import { writeConfigFields } from '../huggingface/config-fields.js';
 import type { WritableDtype } from '../huggingface/float-bytes.js';
 import { mappedWeightSources } from '../huggingface/mapped-weight-sources.js';

@@ -1,8 +1,12 @@
 import { mkdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { LogicalTensor } from '@mtl/checkpoint';
-import type { BertModelConfiguration, BertTask, GptModelConfiguration } from '@mtl/models';
-import { computeHeadSize } from '@mtl/models/internal';
+import {
+  type BertModelConfiguration,
+  type BertTask,
+  computeHeadSize,
+  type GptModelConfiguration,
+} from '@mtl/models';
 import type { TokenizerFiles } from '../gguf/tokenizer/tokenizer-files.js';
 import { chooseBertType, encodeBertConfiguration } from '../huggingface/bert-configuration.js';
 import { inOrder } from '../huggingface/config-fields.js';

@@ -1,7 +1,6 @@
 import { allocateParameters } from '@mtl/autograd';
 import { hostTensor, type LogicalTensor } from '@mtl/checkpoint';
-import { GptLanguageModel, type GptModelConfiguration, GptStage } from '@mtl/models';
-import { gptParameters } from '@mtl/models/internal';
+import { GptLanguageModel, type GptModelConfiguration, GptStage, gptParameters } from '@mtl/models';
 import { parseGptConfiguration } from '../../src/huggingface/gpt-configuration.js';
 import { JsonFields } from '../../src/huggingface/json-fields.js';
 import { type LoraConfiguration, mergedWeights, parameterTensors, specifyLora } from '../../src/index.js';

@@ -1,8 +1,8 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import { CheckpointError } from '@mtl/errors';
 import type { HubEnvironment, HubSettings } from '../hub-settings.js';
+import { findReason } from './find-reason.js';
 import { proxyNote, requestSender } from './proxies.js';
-import { findReason } from './reason-of.js';
 
 export interface HubClientOptions {
   readonly settings: HubSettings;

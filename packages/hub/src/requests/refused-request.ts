@@ -1,6 +1,6 @@
 import { CheckpointError, ConfigurationError, type MtlError } from '@mtl/errors';
+import { shown } from './find-reason.js';
 import { askedSeconds, type HubClient } from './hub-client.js';
-import { shown } from './reason-of.js';
 
 interface RefusedRequest {
   readonly client: HubClient;

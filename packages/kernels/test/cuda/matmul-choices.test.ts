@@ -7,17 +7,17 @@ import {
   matmul,
   memoryStatistics,
   numLiveTensors,
+  observeOperations,
   Tensor,
   tidy,
 } from '../../src/index.js';
+import { openCuda } from '../../src/internal/index.js';
 import {
   MatmulCalls,
   type MatmulChoices,
-  observeOperations,
-  openCuda,
   timeMatmuls,
   useMatmulChoices,
-} from '../../src/internal/index.js';
+} from '../../src/operations/matmul-choices.js';
 import { catchError } from '../support/refusals.js';
 
 // the times in milliseconds of three emulated candidates, read when the first algorithm is chosen: the second

@@ -1,5 +1,5 @@
 import type { DType, Tensor } from '../../src/index.js';
-import { bfloat16Value, float16Value } from '../../src/internal/index.js';
+import { bfloat16Value, float16Value } from '../../src/index.js';
 import type { OpCase, Tensors } from './op-case.js';
 import { defaultTolerances } from './tolerances.js';
 

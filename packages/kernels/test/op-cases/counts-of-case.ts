@@ -2,13 +2,13 @@ import {
   countedFlops,
   type Device,
   type DType,
+  hasValues,
   memoryStatistics,
   resetCountedFlops,
   resetPeakMemory,
   Tensor,
   trimMemory,
 } from '../../src/index.js';
-import { hasValues } from '../../src/internal/index.js';
 import { disposeAll, makeTensors } from './case-tensors.js';
 import type { OpCase, TensorSpec, Tensors } from './op-case.js';
 

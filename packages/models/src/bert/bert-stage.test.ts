@@ -201,7 +201,7 @@ describe.each([
     for (const built of [whole, ...stages]) built.dispose();
   });
 
-  it('has as many parameters as are counted', () => {
+  it('has the number of parameters that is counted', () => {
     for (const sentenceOrderHead of [true, false]) {
       const configuration = { ...placed.model, sentenceOrderHead };
       const { parameters } = new BertStage({

@@ -1,5 +1,4 @@
-import { type Device, Tensor } from '@mtl/kernels';
-import { hasValues } from '@mtl/kernels/internal';
+import { type Device, hasValues, Tensor } from '@mtl/kernels';
 
 /**
  * A table of constants for every position, such as the angles of rotary position embeddings. A layer declares

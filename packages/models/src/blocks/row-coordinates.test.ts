@@ -30,7 +30,7 @@ describe('RowCoordinates', () => {
     return { rows, numUploads };
   }
 
-  it('are those of the own rows, and the positions of all rows', () => {
+  it('are the coordinates of the own rows, and the positions of all rows', () => {
     const { rows } = upload('positions', 'samples', 'regionPositions');
     const read = (coordinate: RowCoordinate) => {
       const { tensor } = rows.of(coordinate);

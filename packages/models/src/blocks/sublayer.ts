@@ -68,7 +68,7 @@ export interface Sublayer {
   /** The highest scores of the sublayer's heads; absent if the sublayer is not an attention. */
   readonly scores?: HeadScores | undefined;
   /**
-   * Releases resources that are held between passes, except parameters, whose owner disposes of them.
+   * Releases resources that are held between passes, except parameters, which their owner disposes of.
    * Default: nothing to release.
    */
   dispose?(): void;

@@ -1,6 +1,5 @@
 import type { Parameter, PrecisionState } from '@mtl/autograd';
-import { addCounts, type Device, sumRows, Tensor } from '@mtl/kernels';
-import { hasValues } from '@mtl/kernels/internal';
+import { addCounts, type Device, hasValues, sumRows, Tensor } from '@mtl/kernels';
 import { RouterEntropy } from './router-sums.js';
 
 /** Counts the rows that the experts of a layer get on this process between two calls of `take`. */

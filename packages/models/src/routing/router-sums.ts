@@ -1,6 +1,5 @@
 import type { ProcessGroup, Work } from '@mtl/comm';
-import { type RouterScoreFunction, routerStatisticsForward, sumRows, Tensor } from '@mtl/kernels';
-import { hasValues } from '@mtl/kernels/internal';
+import { hasValues, type RouterScoreFunction, routerStatisticsForward, sumRows, Tensor } from '@mtl/kernels';
 
 interface RouterSumsOptions {
   /** float32 [T, E]: row t belongs to sequence t % `numSequences`. */

@@ -323,7 +323,7 @@ export abstract class TransformerStage<
   }
 
   /**
-   * Releases resources that passes share, except parameters, whose owner disposes of them. Call it between
+   * Releases resources that passes share, except parameters, which their owner disposes of. Call it between
    * passes.
    */
   dispose(): void {

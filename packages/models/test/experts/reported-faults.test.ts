@@ -88,7 +88,7 @@ describe('balancing losses', () => {
     });
   });
 
-  it('are those of each layer: layers that prefer opposite experts do not even out', () => {
+  it('are counted for each layer: layers that prefer opposite experts do not even out', () => {
     const stage = open({ ...biased, moeRouterLoadBalancingType: ['aux_loss'], moeAuxLossCoeff: [1] });
     const { hiddenSize } = sparse;
     // all scores are 0.5; among equal scores the lower experts are chosen

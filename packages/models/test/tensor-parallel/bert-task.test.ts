@@ -42,7 +42,7 @@ describe.each([2, 4])('BertTaskStage on %i tensor-parallel ranks', (size) => {
   });
 
   describe.each([false, true])('sequence parallelism %s', (sequenceParallel) => {
-    it.each(cases)('losses and every gradient are those of one process: %s', (name, options) => {
+    it.each(cases)('losses and every gradient equal one process: %s', (name, options) => {
       const all = runWhole(options);
       const alike = shiftsAllAlike(options);
       const whole = { ...all, gradients: all.gradients.filter((one) => !alike.has(one.name)) };

@@ -36,7 +36,7 @@ describe.each([2, 4])('BertStage on %i tensor-parallel ranks', (size) => {
   });
 
   describe.each([false, true])('sequence parallelism %s', (sequenceParallel) => {
-    it.each(cases)('losses and every gradient are those of one process, %s', (name, options) => {
+    it.each(cases)('losses and every gradient equal one process, %s', (name, options) => {
       const tolerance = options.dtype === 'bfloat16' ? bfloat16 : float32;
       const whole = runWhole(options);
       const ranks = results.get(`${sequenceParallel} ${name}`)!;

@@ -73,7 +73,7 @@ describe.each([2, 4])('GptStage on %i tensor-parallel ranks', (size) => {
   describe.each([false, true])('sequence parallelism %s', (sequenceParallel) => {
     const listResults = (name: string): ShardedStepResult[] => results.get(key(sequenceParallel, name))!;
 
-    it.each(cases)('loss and every gradient are those of one process, %s', (name, options) => {
+    it.each(cases)('loss and every gradient equal one process, %s', (name, options) => {
       const tolerance = options.dtype === 'bfloat16' ? bfloat16 : float32;
       const whole = runWhole(options);
       const ranks = listResults(name);

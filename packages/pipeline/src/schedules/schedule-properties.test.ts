@@ -120,7 +120,7 @@ const everyCase = {
 } satisfies Record<ScheduleName, Case[]>;
 
 describe('every p, m and v', () => {
-  it('is as many cases as it should be', { tags: ['whole'] }, () => {
+  it('is the number of cases that it should be', { tags: ['whole'] }, () => {
     expect(Object.values(everyCase).map((cases) => cases.length)).toEqual([
       960, 960, 441, 3840, 960, 960, 960,
     ]);

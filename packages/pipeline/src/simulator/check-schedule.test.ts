@@ -210,7 +210,7 @@ describe('checkSchedule', () => {
 
   it.each([
     [
-      'both halves and one of them',
+      'both halves and one half',
       ['0F0 0B0 0W0', '1F0 1B0'],
       'rank 0 runs 0W0 together with 0B0, which holds both halves',
     ],

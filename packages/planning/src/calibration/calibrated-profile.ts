@@ -1,6 +1,5 @@
 import { cpus } from 'node:os';
-import { loadProfile, type MeasuredRates, type Profile } from '@mtl/cost-model';
-import { profileNames } from '@mtl/cost-model/internal';
+import { loadProfile, type MeasuredRates, type Profile, profileNames } from '@mtl/cost-model';
 import { hostInformation } from '@mtl/kernels';
 import type { CudaProbe } from '@mtl/kernels/internal';
 

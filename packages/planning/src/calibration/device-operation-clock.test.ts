@@ -62,7 +62,7 @@ describe('DeviceOperationClock', () => {
     expect(step!.seconds).toBeCloseTo(0.00375, 9);
   });
 
-  it('gives what a step takes beyond its passes, of which each takes what device or host takes', () => {
+  it('gives the time of a step beyond its passes; each pass takes what device or host takes', () => {
     vi.spyOn(Tensor.prototype, 'zero').mockImplementation(() => device.works(1));
     using clock = new DeviceOperationClock({ device: 'cpu', numWarmUpSteps: 1, numPlainSteps: 1 });
     using sum = Tensor.from([1, 2], { shape: [2], dtype: 'float32' });

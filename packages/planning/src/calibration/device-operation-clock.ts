@@ -1,5 +1,4 @@
-import { type Device, DeviceMark, synchronize, Tensor } from '@mtl/kernels';
-import { observeOperations } from '@mtl/kernels/internal';
+import { type Device, DeviceMark, observeOperations, synchronize, Tensor } from '@mtl/kernels';
 import type { RecordedActivity } from '@mtl/pipeline/schedules';
 import type { DryRunListener } from '../dry-run/dry-run-rank.js';
 import { type RecordedOperation, recordedOperation } from '../plan/recorded-operation.js';

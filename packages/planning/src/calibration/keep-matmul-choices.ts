@@ -1,4 +1,4 @@
-import { timeMatmuls } from '@mtl/kernels/internal';
+import { timeMatmuls } from '@mtl/kernels/matmul-choices';
 import { MatmulChoiceFile, matmulPlatform } from '@mtl/runs/internal';
 import { dryRunModel } from '../dry-run/dry-run.js';
 import { matmulsOfRun } from '../plan/matmuls-of-run.js';

@@ -4,7 +4,7 @@ import type { MeasuredRates } from '@mtl/cost-model';
 import { MtlError } from '@mtl/errors';
 import { type Device, DeviceMark, matmul, Tensor } from '@mtl/kernels';
 import { openCuda } from '@mtl/kernels/internal';
-import { setThreadsOfRank } from '@mtl/runs/internal';
+import { setThreadsOfRank } from '@mtl/runs/lifecycle';
 import { dryRunModel } from '../dry-run/dry-run.js';
 import { type DryRunListener, dryRunRank } from '../dry-run/dry-run-rank.js';
 import { DeviceOperationClock } from './device-operation-clock.js';

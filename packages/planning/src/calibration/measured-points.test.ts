@@ -1,5 +1,4 @@
-import type { MatmulOperation } from '@mtl/cost-model';
-import { operationsSeconds, passSeconds } from '@mtl/cost-model/internal';
+import { type MatmulOperation, operationsSeconds, passSeconds } from '@mtl/cost-model';
 import { expect, it } from 'vitest';
 import { calibratedProfile } from './calibrated-profile.js';
 import { measuredEntries } from './measured-points.js';
@@ -16,7 +15,7 @@ const grouped: MatmulOperation = {
   resultBytes: 4,
 };
 
-it('times matmuls of experts together: planned, they take what they took, and twice as many twice of it', () => {
+it('times matmuls of experts together: planned, they take the measured time, and twice the number takes twice the time', () => {
   const plain = { ...grouped, name: 'matmul', batch: 1 };
   const entries = measuredEntries([
     { operation: grouped, seconds: [8e-4] },

@@ -24,7 +24,7 @@ describe('typicalSteps', () => {
       [1, 2, 3, 4, 5, 6, 7, 8],
       [3, 4, 5, 6],
     ],
-  ])('of steps of %j seconds are those of %j', (all, typical) => {
+  ])('of steps of %j seconds come from %j', (all, typical) => {
     expect(typicalSteps(all.map(step)).map(({ seconds }) => seconds)).toEqual(typical);
   });
 });

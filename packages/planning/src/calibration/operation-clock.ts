@@ -1,4 +1,4 @@
-import { observeOperations } from '@mtl/kernels/internal';
+import { observeOperations } from '@mtl/kernels';
 import type { RecordedActivity } from '@mtl/pipeline/schedules';
 import type { DryRunListener } from '../dry-run/dry-run-rank.js';
 import { type RecordedOperation, recordedOperation } from '../plan/recorded-operation.js';

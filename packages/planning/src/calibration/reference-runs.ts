@@ -8,7 +8,7 @@ import {
 /** A small training run whose operations are timed. */
 export interface ReferenceRun {
   readonly options: RunOptions;
-  /** Number of processes in its layout, of which only the first one is run. */
+  /** Number of processes in its layout; only the first one is run. */
   readonly worldSize: number;
   readonly numSteps: number;
 }

@@ -1,4 +1,4 @@
-import { type AxisSizes, groupsOfRun, meshOfRun } from '@mtl/configuration/internal';
+import { type AxisSizes, groupsOfRun, meshOfRun } from '@mtl/configuration/strategies';
 import { type MeshView, reductionAxes } from '@mtl/layout';
 
 /** A part of a rank's communication that is counted under one name. */

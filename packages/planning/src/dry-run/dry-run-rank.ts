@@ -1,7 +1,8 @@
 import { MetaWorld, type MetaWorldOptions } from '@mtl/comm';
 import type { PretrainingConfiguration } from '@mtl/configuration';
-import { numSharesOfBatch, scheduleOfStep } from '@mtl/configuration/internal';
+import { numSharesOfBatch, scheduleOfStep } from '@mtl/configuration/strategies';
 import {
+  chooseMetaDevice,
   countedFlops,
   type Device,
   memoryStatistics,
@@ -9,7 +10,6 @@ import {
   resetPeakMemory,
   trimMemory,
 } from '@mtl/kernels';
-import { chooseMetaDevice } from '@mtl/kernels/internal';
 import type { MeshCoordinates } from '@mtl/layout';
 import type { TransformerConfiguration } from '@mtl/models';
 import { type GroupsByRole, LossScaler, type ModelOptimizer } from '@mtl/optimizer';

@@ -194,7 +194,7 @@ describe('printDryRun', () => {
     }
   });
 
-  it('takes as many processes as one copy of the model needs', async () => {
+  it('takes the processes that one copy of the model needs', async () => {
     expect(
       await printed(mergeOptions({ training: { globalBatchSize: 8 } }, layout({ t: 2, p: 2 }))),
     ).toContain('on 4 processes');

@@ -1,11 +1,6 @@
 import type { PretrainingConfiguration } from '@mtl/configuration';
-import {
-  configurationOption,
-  dependsOnRouting,
-  distinctRanks,
-  meshOfRun,
-  scheduleOfStep,
-} from '@mtl/configuration/internal';
+import { configurationOption } from '@mtl/configuration/internal';
+import { dependsOnRouting, distinctRanks, meshOfRun, scheduleOfStep } from '@mtl/configuration/strategies';
 import { MtlError } from '@mtl/errors';
 import {
   checkArgument,
@@ -17,13 +12,8 @@ import {
 import { isFirstOfStage, type MeshCoordinates } from '@mtl/layout';
 import type { TransformerConfiguration } from '@mtl/models';
 import { type PipelineSchedule, peakActivations } from '@mtl/pipeline/schedules';
-import {
-  checkSaveForHuggingFace,
-  findRecipe,
-  openHuggingFace,
-  setThreadsOfRank,
-  trainingModel,
-} from '@mtl/runs/internal';
+import { findRecipe, openHuggingFace, trainingModel } from '@mtl/runs/internal';
+import { checkSaveForHuggingFace, setThreadsOfRank } from '@mtl/runs/lifecycle';
 import { createTokenizer } from '@mtl/tokenizers';
 import { type DryRunListener, type DryRunRank, dryRunRank, metaRun } from './dry-run-rank.js';
 
@@ -46,7 +36,7 @@ export interface DryRun extends DryRunModel {
 }
 
 export interface DryRunOptions {
-  /** Selects the ranks to run, among one rank of each kind. Default: all of them. */
+  /** Selects the ranks to run, among one rank of each kind. Default: all. */
   readonly isRun?: (coordinates: MeshCoordinates) => boolean;
   /** True to also find the memory with uneven routing. Default: true. */
   readonly withUneven?: boolean;

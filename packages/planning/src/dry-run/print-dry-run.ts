@@ -1,4 +1,4 @@
-import { readProcessEnvironment } from '@mtl/comm/internal';
+import { readProcessEnvironment } from '@mtl/comm/launcher';
 import {
   type ParsedFlags,
   type PretrainingConfiguration,
@@ -6,7 +6,8 @@ import {
   resolveFlags,
   validateConfiguration,
 } from '@mtl/configuration';
-import { layoutText, leastProcesses, withLoadedFlags } from '@mtl/configuration/internal';
+import { withLoadedFlags } from '@mtl/configuration/internal';
+import { layoutText, leastProcesses } from '@mtl/configuration/strategies';
 import { axisFacts, denseAxes, findStage } from '@mtl/layout';
 import type { DryRunOfProgram } from '@mtl/runs';
 import {
@@ -16,7 +17,7 @@ import {
   readLoadedFlags,
   withHubModels,
 } from '@mtl/runs/internal';
-import { formatBytes } from '@mtl/trainer/internal';
+import { formatBytes } from '@mtl/trainer';
 import { alignColumns } from '../align-columns.js';
 import { type DryRun, dryRun } from './dry-run.js';
 import type { DryRunRank } from './dry-run-rank.js';

@@ -5,11 +5,11 @@ import {
   flagsThatDivideModel,
   meshOfRun,
   savingsOfLayout,
-} from '@mtl/configuration/internal';
+} from '@mtl/configuration/strategies';
 import { KernelError, MtlError } from '@mtl/errors';
 import { findStage } from '@mtl/layout';
 import type { FailedRun } from '@mtl/runs';
-import { formatBytes } from '@mtl/trainer/internal';
+import { formatBytes } from '@mtl/trainer';
 import { dryRunModel, enoughMicroBatches } from '../dry-run/dry-run.js';
 import { dryRunRank, metaRun } from '../dry-run/dry-run-rank.js';
 

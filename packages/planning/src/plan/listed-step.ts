@@ -1,15 +1,15 @@
 import type { PretrainingConfiguration } from '@mtl/configuration';
-import { optimizerSharing, scheduleOfStep } from '@mtl/configuration/internal';
+import { optimizerSharing, scheduleOfStep } from '@mtl/configuration/strategies';
 import { type Layout, listedProfile, type ModelSize, type Profile, type StepOptions } from '@mtl/cost-model';
 import type { ListedSoftware } from '@mtl/cost-model/internal';
 import { ConfigurationError } from '@mtl/errors';
 import {
   type GptModelConfiguration,
   gptBlock,
+  numLearnedPositions,
   paddedVocabularySize,
   type TransformerConfiguration,
 } from '@mtl/models';
-import { numLearnedPositions } from '@mtl/models/internal';
 import type { ListedStore } from '@mtl/optimizer';
 
 /**

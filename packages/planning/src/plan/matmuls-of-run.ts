@@ -1,6 +1,7 @@
 import type { PretrainingConfiguration } from '@mtl/configuration';
-import { distinctRanks, meshOfRun } from '@mtl/configuration/internal';
-import { MatmulCalls, observeOperations } from '@mtl/kernels/internal';
+import { distinctRanks, meshOfRun } from '@mtl/configuration/strategies';
+import { observeOperations } from '@mtl/kernels';
+import { MatmulCalls } from '@mtl/kernels/matmul-choices';
 import type { TransformerConfiguration } from '@mtl/models';
 import { enoughMicroBatches } from '../dry-run/dry-run.js';
 import { type DryRunListener, dryRunRank, metaRun } from '../dry-run/dry-run-rank.js';

@@ -157,7 +157,7 @@ describe('recordRun of experts', () => {
 describe('recordRun on device cuda', () => {
   const options: RunOptions = { training: { globalBatchSize: 8, bf16: true }, layout: { device: 'cuda' } };
 
-  it('records one step, also with CUDA graphs, of which three are run', async () => {
+  it('records one step, also with CUDA graphs, which run three', async () => {
     const [plain, graphed] = await Promise.all(
       [options, mergeOptions(options, { layout: { cudaGraphs: true } })].map(async (each) => {
         const { step } = await recordRun(configureTinyGpt(each), { gpusPerNode: 8 });
@@ -183,7 +183,7 @@ describe('recordRun on device cuda', () => {
       const [first] = step.chunks[0]!.F!.filter(({ kind }) => kind === 'fused-attention');
       return (first as FusedAttentionOperation).flops;
     };
-    // two matmuls of S S B H, of which the causal mask leaves half; with a window of 7 keys before the query,
+    // two matmuls of S S B H; the causal mask leaves half; with a window of 7 keys before the query,
     // S 8 B H
     expect(await attentionFlops({})).toBe(2 * 2 * 32 * 32 * 2 * 64 * 0.5);
     expect(await attentionFlops({ windowSize: '7,0' })).toBe(2 * 2 * 32 * 8 * 2 * 64);
@@ -214,7 +214,7 @@ describe('planRun of experts', () => {
       },
     );
 
-  it('has the time of dispatch as a part of the step, apart from that of gradients', async () => {
+  it('has the time of dispatch as a part of the step, apart from the time of gradients', async () => {
     const spread = await makePlan({}, 2);
     const { expertCommunication, dataCommunication } = spread.breakdown;
     expect(expertCommunication).toBeGreaterThan(0);

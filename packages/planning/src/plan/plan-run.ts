@@ -1,17 +1,19 @@
 import { ncclMessageChannels } from '@mtl/comm/internal';
 import type { ParsedFlags, PretrainingConfiguration } from '@mtl/configuration';
-import { configurationOption, meshOfRun, rankLike } from '@mtl/configuration/internal';
+import { configurationOption } from '@mtl/configuration/internal';
+import { meshOfRun, rankLike } from '@mtl/configuration/strategies';
 import {
   communicatorBytes,
   type GroupUse,
   listedMemory,
   type Profile,
+  peakFlops,
   predictRecordedStep,
   predictStepTime,
   type StepBreakdown,
   type StepPrediction,
 } from '@mtl/cost-model';
-import { peakFlops, profileOfRun, scheduleOfLayout } from '@mtl/cost-model/internal';
+import { profileOfRun, scheduleOfLayout } from '@mtl/cost-model/internal';
 import { checkArgument, checkOptions, type OptionChecks, required } from '@mtl/errors/options';
 import { cublasltWorkspaceBytes } from '@mtl/kernels/internal';
 import { findStage } from '@mtl/layout';

@@ -1,5 +1,5 @@
 import type { MetaOperation } from '@mtl/comm';
-import { type AxisSizes, groupsOfRun, meshOfRun } from '@mtl/configuration/internal';
+import { type AxisSizes, groupsOfRun, meshOfRun } from '@mtl/configuration/strategies';
 import type { GroupUse, RankGroup } from '@mtl/cost-model';
 import { listMembers } from '@mtl/layout';
 

@@ -1,6 +1,6 @@
 import type { MetaOperation } from '@mtl/comm';
 import type { PretrainingConfiguration } from '@mtl/configuration';
-import { optimizerSharing, scheduleOfStep } from '@mtl/configuration/internal';
+import { optimizerSharing, scheduleOfStep } from '@mtl/configuration/strategies';
 import type {
   CollectiveOperation,
   GroupUse,
@@ -10,8 +10,7 @@ import type {
   RecordedPasses,
   RecordedStep,
 } from '@mtl/cost-model';
-import { type Device, memoryStatistics } from '@mtl/kernels';
-import { chooseMetaDevice, observeOperations } from '@mtl/kernels/internal';
+import { chooseMetaDevice, type Device, memoryStatistics, observeOperations } from '@mtl/kernels';
 import { copyAxes, isFirstOfStage } from '@mtl/layout';
 import type { StepListener } from '@mtl/pipeline';
 import type { RecordedActivity } from '@mtl/pipeline/schedules';

@@ -5,10 +5,10 @@ import {
   linearResidualForward,
   matmul,
   numLiveTensors,
+  observeOperations,
   Tensor,
   tidy,
 } from '@mtl/kernels';
-import { observeOperations } from '@mtl/kernels/internal';
 import { afterEach, describe, expect, it } from 'vitest';
 import { recordedOperation } from './recorded-operation.js';
 

@@ -4,8 +4,7 @@ import type {
   KernelOperation,
   MatmulOperation,
 } from '@mtl/cost-model';
-import type { DType, Operands, Tensor } from '@mtl/kernels';
-import { chooseMetaDevice } from '@mtl/kernels/internal';
+import { chooseMetaDevice, type DType, type Operands, type Tensor } from '@mtl/kernels';
 
 const computeDtypes: Readonly<Partial<Record<DType, ComputeDtype>>> = {
   float32: 'fp32',
@@ -23,7 +22,7 @@ const updated: Readonly<Record<string, readonly string[]>> = {
   layer_norm_backward: ['weightGradient', 'biasGradient'],
 };
 
-/** Operations that read or write only some rows of a table, as many as the operand `rows` has. */
+/** Operations that read or write only some rows of a table: one for each row of the operand `rows`. */
 const rowsOnly: Readonly<Record<string, { readonly table: string; readonly rows: string }>> = {
   embedding_forward: { table: 'table', rows: 'output' },
   embedding_backward: { table: 'tableGradient', rows: 'outputGradient' },
@@ -132,7 +131,7 @@ function describeMatmul(
   };
 }
 
-/** Returns the number of groups of rows, each of which is multiplied by its own matrix. */
+/** Returns the number of groups of rows; each group is multiplied by its own matrix. */
 function countGroups(name: string, { weights, weightGradient }: Operands): number {
   if (!name.startsWith('grouped_')) return 1;
   return ((weights ?? weightGradient) as Tensor).dim(0);

@@ -1,5 +1,5 @@
 import { add, matmul, numLiveTensors, Tensor, tidy } from '@mtl/kernels';
-import { lastMatmulKernel } from '@mtl/kernels/internal';
+import { lastMatmulKernel } from '@mtl/kernels/matmul-choices';
 import { afterEach, expect, it } from 'vitest';
 import { OperationProfile, type StepProfile } from './operation-profile.js';
 

@@ -1,7 +1,6 @@
-import type { ComputeDtype, MatmulOperation } from '@mtl/cost-model';
-import { matmulBytes } from '@mtl/cost-model/internal';
-import type { Operands } from '@mtl/kernels';
-import { lastMatmulKernel, observeOperations } from '@mtl/kernels/internal';
+import { type ComputeDtype, type MatmulOperation, matmulBytes } from '@mtl/cost-model';
+import { type Operands, observeOperations } from '@mtl/kernels';
+import { lastMatmulKernel } from '@mtl/kernels/matmul-choices';
 import type { RecordedActivity, StepListener } from '@mtl/pipeline';
 import { type RecordedOperation, recordedOperation } from '../plan/recorded-operation.js';
 

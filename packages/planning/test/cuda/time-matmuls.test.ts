@@ -3,7 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { configure, type RunOptions } from '@mtl/configuration';
 import { mergeOptions } from '@mtl/configuration/testing/merge-options';
-import { findGpu, MatmulCalls, openCuda } from '@mtl/kernels/internal';
+import { findGpu, openCuda } from '@mtl/kernels/internal';
+import { MatmulCalls } from '@mtl/kernels/matmul-choices';
 import { TrainingProcesses } from '@mtl/runs';
 import { timeMatmulsOfRun } from '@mtl/runs/internal';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -101,7 +102,7 @@ describe.skipIf(problem !== undefined)(`--time-matmuls on device cuda (${title})
     );
   });
 
-  it('refuses a rank whose GPU is another one than that of the first rank', async () => {
+  it('refuses a rank whose GPU differs from the GPU of the first rank', async () => {
     const { configuration, model } = await configured();
     const processes = new TrainingProcesses({ world: undefined, parallel: configuration.parallel });
     // the answer of the first rank

@@ -1,8 +1,7 @@
 import { dirname, resolve } from 'node:path';
 import type { Checkpoint } from '@mtl/checkpoint';
 import { MtlError } from '@mtl/errors';
-import type { RunRecord, RunStart } from '@mtl/run-records';
-import { readRunRecord } from '@mtl/run-records/internal';
+import { type RunRecord, type RunStart, readRunRecord } from '@mtl/run-records';
 import type { FileContents } from './contents-of-flags.js';
 
 type Datasets = RunStart['datasets'];

@@ -2,7 +2,7 @@ import { createHash, type Hash } from 'node:crypto';
 import { closeSync, fstatSync, openSync, readdirSync, readSync, statSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { parseDataPath } from '@mtl/data';
-import type { DatasetRecord, TaskDataRecord } from '@mtl/run-records/internal';
+import type { DatasetRecord, TaskDataRecord } from '@mtl/run-records';
 
 const blockBytes = 4096;
 const numBlocks = 64;

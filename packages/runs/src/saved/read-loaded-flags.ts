@@ -1,16 +1,14 @@
 import { type Checkpoint, listCheckpoints } from '@mtl/checkpoint';
 import { type Flags, type LoadedFlags, type ResolvedFlags, readSavedConfiguration } from '@mtl/configuration';
 import {
-  architectureFlags,
   bundledCorpus,
   checkpointFlags,
-  flagsOfHuggingFace,
   isFlagName,
-  listTokenizerFlags,
   loggingFlags,
   parallelFlagNames,
   tokenizerFlagNames,
-} from '@mtl/configuration/internal';
+} from '@mtl/configuration/flags';
+import { architectureFlags, flagsOfHuggingFace, listTokenizerFlags } from '@mtl/configuration/saved';
 import { MtlError } from '@mtl/errors';
 import { readHuggingFaceBert, readHuggingFaceGpt } from '@mtl/formats';
 import type { BatchPosition } from '@mtl/optimizer';

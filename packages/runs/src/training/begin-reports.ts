@@ -1,5 +1,5 @@
 import type { PretrainingConfiguration, RecordedMatmuls, SavedConfiguration } from '@mtl/configuration';
-import { architectureFlags, listTokenizerFlags } from '@mtl/configuration/internal';
+import { architectureFlags, listTokenizerFlags } from '@mtl/configuration/saved';
 import { hostInformation } from '@mtl/kernels';
 import type { TransformerConfiguration } from '@mtl/models';
 import type { Tokenizer } from '@mtl/tokenizers';

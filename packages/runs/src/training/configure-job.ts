@@ -1,4 +1,4 @@
-import { broadcastJson } from '@mtl/comm/internal';
+import { broadcastJson } from '@mtl/comm';
 import { type ParsedFlags, type PretrainingConfiguration, validateConfiguration } from '@mtl/configuration';
 import { withLoadedFlags } from '@mtl/configuration/internal';
 import { type OpenedConversations, openConversations } from '../parts/conversations/open-conversations.js';

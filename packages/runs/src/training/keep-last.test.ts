@@ -39,7 +39,7 @@ it('counts the checkpoints of all jobs of a run, and leaves the one that it was 
   }
 });
 
-it('leaves checkpoints of other runs, converted ones, and those of a branch that --ckpt-step leaves', async () => {
+it('leaves checkpoints of other runs, converted ones, and the branch that --ckpt-step leaves', async () => {
   const save = join(directory, 'branch');
   const converted = { iteration: 1, tensors: [], state: {} };
   const kept = { save, load: save, keepLast: 1 };

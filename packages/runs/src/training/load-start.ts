@@ -68,7 +68,7 @@ export async function loadStart(
     restartFrom: job.restartCount > 0 && save !== undefined ? { directory: save, job } : undefined,
   });
   const resumed = found.isResumed ? found.checkpoint : undefined;
-  // throws, before tensors are loaded, if the run cannot continue from the checkpoint with this configuration
+  // throws if the run cannot continue from the checkpoint with this configuration
   const kept =
     resumed === undefined
       ? undefined

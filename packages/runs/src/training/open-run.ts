@@ -1,9 +1,9 @@
 import type { World } from '@mtl/comm';
 import type { PretrainingConfiguration } from '@mtl/configuration';
-import { scheduleOfStep } from '@mtl/configuration/internal';
+import { scheduleOfStep } from '@mtl/configuration/strategies';
 import type { TransformerConfiguration } from '@mtl/models';
 import type { ConsoleStream, TrainerExtension } from '@mtl/trainer';
-import { refuseAfterStopSignal } from '@mtl/trainer/internal';
+import { refuseAfterStopSignal } from '@mtl/trainer/stop-signals';
 import type { OpenedConversations } from '../parts/conversations/open-conversations.js';
 import { checkSaveForHuggingFace } from '../parts/models/hugging-face-targets.js';
 import type { HuggingFaceModel } from '../parts/models/model-recipe.js';

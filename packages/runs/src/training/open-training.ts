@@ -1,10 +1,7 @@
 import { Checkpoint, type LogicalTensor } from '@mtl/checkpoint';
 import { type PretrainingConfiguration, saveConfiguration } from '@mtl/configuration';
-import {
-  checkHuggingFaceArchitecture,
-  configurationOption,
-  optimizerSharing,
-} from '@mtl/configuration/internal';
+import { configurationOption, optimizerSharing } from '@mtl/configuration/internal';
+import { checkHuggingFaceArchitecture } from '@mtl/configuration/saved';
 import { MtlError } from '@mtl/errors';
 import {
   checkOptions,

@@ -135,7 +135,7 @@ describe('a resumed run', () => {
     }
   });
 
-  it('takes that of the checkpoint with --use-checkpoint-opt_param-scheduler, and saves it as its own', () => {
+  it('takes the schedule of the checkpoint with --use-checkpoint-opt_param-scheduler, and saves it as its own', () => {
     const flags = '--lr 2e-3 --weight-decay 0.3 --train-iters 200 --use-checkpoint-opt_param-scheduler';
     const { configuration, notes } = resume(flags);
     const before = configure(line('')).optimizer;

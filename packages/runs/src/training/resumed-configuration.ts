@@ -6,7 +6,7 @@ import type {
   PretrainingConfiguration,
   SavedConfiguration,
 } from '@mtl/configuration';
-import { learningDifferences } from '@mtl/configuration/internal';
+import { learningDifferences } from '@mtl/configuration/saved';
 import { CheckpointError } from '@mtl/errors';
 
 const override = '--override-opt_param-scheduler';

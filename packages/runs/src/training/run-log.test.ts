@@ -14,13 +14,18 @@ import { OwnedDirectory } from '@mtl/checkpoint';
 import { configure, describeGptModel, type RunOptions } from '@mtl/configuration';
 import { mergeOptions, smallRun } from '@mtl/configuration/testing';
 import { TrainingError } from '@mtl/errors';
-import { compareRuns, listRuns, type RunStart, readRun, removeRun, runRecordPath } from '@mtl/run-records';
 import {
   compareExpertLoads,
+  compareRuns,
   findRunDirectory,
+  listRuns,
+  type RunStart,
+  readRun,
   readRunRecord,
+  removeRun,
+  runRecordPath,
   writeRunRecord,
-} from '@mtl/run-records/internal';
+} from '@mtl/run-records';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { datasetFingerprint } from '../data-changes/fingerprints.js';
 import { resolvedFlags } from './begin-reports.js';
@@ -178,7 +183,7 @@ describe('the record of a run', () => {
   });
 });
 
-it('tells datasets of the same size apart by samples of them', () => {
+it('tells datasets of the same size apart by samples', () => {
   const before = datasetFingerprint(prefix);
   expect(datasetFingerprint(prefix)).toEqual(before);
   for (const position of [0, (1 << 20) - 1]) {
@@ -401,7 +406,7 @@ describe('compareRuns of a resumed run', () => {
     logging: { metricsJsonl: 'copy' },
   };
 
-  it('finds no difference where values follow from other flags in one of them', async () => {
+  it('finds no difference where values follow from other flags in one run', async () => {
     startResolved('a', {});
     startResolved('b', ofCheckpoint, 50);
     expect(await compare()).toMatchObject({ flags: [], conditions: [] });

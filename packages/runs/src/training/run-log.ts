@@ -4,11 +4,18 @@ import { hostname } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { PretrainingConfiguration, RecordedMatmuls } from '@mtl/configuration';
-import { recordedSizes } from '@mtl/configuration/internal';
+import { recordedSizes } from '@mtl/configuration/strategies';
 import { ConfigurationError, formatError, MtlError } from '@mtl/errors';
 import { hostInformation } from '@mtl/kernels';
-import { type RunRecord, type RunStart, runRecordPath } from '@mtl/run-records';
-import { comparedFlags, readRunRecord, trackedRun, writeRunRecord } from '@mtl/run-records/internal';
+import {
+  comparedFlags,
+  type RunRecord,
+  type RunStart,
+  readRunRecord,
+  runRecordPath,
+  trackedRun,
+  writeRunRecord,
+} from '@mtl/run-records';
 import type { TrackedRun } from '@mtl/tracking';
 import { contentsOfFlags, type FileContents } from '../data-changes/contents-of-flags.js';
 import { libraryVersion } from '../library-version.js';

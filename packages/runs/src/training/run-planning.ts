@@ -6,7 +6,7 @@ import type {
 } from '@mtl/configuration';
 import { ConfigurationError } from '@mtl/errors';
 import { functionOption, type OptionCheck, objectOption, required } from '@mtl/errors/options';
-import type { MatmulCalls } from '@mtl/kernels/internal';
+import type { MatmulCalls } from '@mtl/kernels/matmul-choices';
 import type { TransformerConfiguration } from '@mtl/models';
 import type { GroupsByRole } from '@mtl/optimizer';
 import type { StepListener } from '@mtl/pipeline';

@@ -1,6 +1,6 @@
 import { constants } from 'node:os';
 import { join } from 'node:path';
-import { broadcastJson } from '@mtl/comm/internal';
+import { broadcastJson } from '@mtl/comm';
 import {
   type Flags,
   formatHelp,
@@ -9,7 +9,8 @@ import {
   parseFlags,
   printConfiguration,
 } from '@mtl/configuration';
-import { flagValuesOption, foldNotices, modelKindOption, processesText } from '@mtl/configuration/internal';
+import { foldNotices } from '@mtl/configuration/flags';
+import { flagValuesOption, modelKindOption, processesText } from '@mtl/configuration/internal';
 import { chooseExitCode, formatError } from '@mtl/errors';
 import {
   checkArgument,

@@ -1,4 +1,5 @@
-import { Ranks, rememberStopSignal, stopSignal, stopSignalNames } from '@mtl/trainer/internal';
+import { Ranks } from '@mtl/trainer/internal';
+import { rememberStopSignal, stopSignal, stopSignalNames } from '@mtl/trainer/stop-signals';
 import type { TrainingProcesses } from '../parts/ranks/training-processes.js';
 
 /**

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { parseFlags, validateConfiguration } from '@mtl/configuration';
 import { readRun } from '@mtl/run-records';
 import type { TrainerExtension } from '@mtl/trainer';
-import { forgetStopSignal, stopSignal } from '@mtl/trainer/internal';
+import { forgetStopSignal, stopSignal } from '@mtl/trainer/stop-signals';
 import { afterAll, expect, it, onTestFinished, vi } from 'vitest';
 import { openTraining, type Pretraining } from './open-training.js';
 import { type TrainOptions, train } from './train.js';

@@ -4,7 +4,7 @@ import { inWordsOfOptions, ofRun, runOptionChecks } from '@mtl/configuration/int
 import { checkOptions, functionOption, type OptionChecks } from '@mtl/errors/options';
 import { type ModelBlocks, registerModelBlocks } from '@mtl/models';
 import type { ConsoleStream, TrainerExtension } from '@mtl/trainer';
-import { refuseAfterStopSignal } from '@mtl/trainer/internal';
+import { refuseAfterStopSignal } from '@mtl/trainer/stop-signals';
 import { extensionsOption, streamOption } from '../option-checks.js';
 import { blocksOfProgram } from '../parts/models/load-model-blocks.js';
 import { configureJob, joinJob, withFlagsOfLoad } from './configure-job.js';

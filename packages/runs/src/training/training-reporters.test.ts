@@ -70,7 +70,7 @@ const summarizeRun = async (...run: Parameters<typeof collectOutput>): Promise<s
   (await collectOutput(...run)).summary;
 
 describe('the lines of a run', () => {
-  it('are short for the default preset, and those of Megatron-LM for others', async () => {
+  it('are short for the default preset, and Megatron-LM’s for others', async () => {
     const short = (await collectOutput([3], { preset: 'default' })).printed;
     expect(short).toContain('iteration   1/100 | lm loss 3.0000 | ');
     const { printed } = await collectOutput([3], { preset: 'gpt2-124m' });

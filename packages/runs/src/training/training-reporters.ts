@@ -31,7 +31,7 @@ export interface RunReporters {
   close(outcome: RunOutcome): Promise<readonly SummaryRow[]>;
 }
 
-/** All reporters of the run, and the summary, which is one of them. */
+/** All reporters of the run, including the summary. */
 export interface TrainingReporters extends RunReporters {
   readonly summary: TrainingSummary;
   /** The comparison with the plan, for --compare-with-plan. */

@@ -1,6 +1,6 @@
 import type { Checkpoint, JsonObject, LogicalTensor } from '@mtl/checkpoint';
 import type { World } from '@mtl/comm';
-import { keepTokenizer } from '@mtl/configuration/internal';
+import { keepTokenizer } from '@mtl/configuration/saved';
 import { UsageError } from '@mtl/errors';
 import { checkOptions, type OptionChecks } from '@mtl/errors/options';
 import type { TransformerConfiguration } from '@mtl/models';
@@ -17,7 +17,8 @@ import {
   type TrainingResult,
   weightTensors,
 } from '@mtl/trainer';
-import { finishSteps, rememberStopSignal, StopSignals, trainingSteps } from '@mtl/trainer/internal';
+import { finishSteps, trainingSteps } from '@mtl/trainer/internal';
+import { rememberStopSignal, StopSignals } from '@mtl/trainer/stop-signals';
 import { closeAll } from '../close-all.js';
 import { reportersOption } from '../option-checks.js';
 import type { ModelChunk, RankModel } from '../parts/models/model-part.js';

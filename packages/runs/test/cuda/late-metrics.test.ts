@@ -6,7 +6,7 @@ import { memoryStatistics, numLiveTensors } from '@mtl/kernels';
 import { findGpu, openCuda } from '@mtl/kernels/internal';
 import type { GptStage, StageBatch } from '@mtl/models';
 import { type RunTrainingOptions, runTraining, type StepMetrics } from '@mtl/trainer';
-import type { StopSignals } from '@mtl/trainer/internal';
+import type { StopSignals } from '@mtl/trainer/stop-signals';
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { onOneRank } from './on-one-rank.js';
 import { tinyGpt as model, tinyBert } from './tiny-models.js';

@@ -1,5 +1,4 @@
-import { Checkpoint, hostTensor, loadCheckpoint } from '@mtl/checkpoint';
-import { dtypeBytes } from '@mtl/checkpoint/internal';
+import { Checkpoint, dtypeBytes, hostTensor, loadCheckpoint } from '@mtl/checkpoint';
 
 /** Returns the bytes of every whole tensor, by name: weights, and both moments of Adam. */
 export async function contentOfCheckpoint(path: string): Promise<ReadonlyMap<string, string>> {

@@ -11,4 +11,4 @@ export { TrainingRuns, tolerances } from './training-runs.js';
 export { WaitingRanks } from './waiting-ranks.js';
 export { withoutFlags } from './without-flags.js';
 export { prepareCorpus, prepareSentences } from './words-for-programs.js';
-export { writeBaseModel } from './write-model-of.js';
+export { writeBaseModel } from './write-model.js';

@@ -1,8 +1,7 @@
 import { allocateParameters, initializeParameter } from '@mtl/autograd';
 import type { RunOptions } from '@mtl/configuration';
 import { parameterTensors, type WriteHuggingFaceGptOptions, writeHuggingFaceGpt } from '@mtl/formats';
-import type { GptModelConfiguration } from '@mtl/models';
-import { gptParameters } from '@mtl/models/internal';
+import { type GptModelConfiguration, gptParameters } from '@mtl/models';
 import { exportTokenizer } from '@mtl/tokenizers';
 
 /** The architecture: grouped heads, and a vocabulary of all bytes and some further tokens. */

@@ -1,4 +1,2 @@
-export { endOfText } from '../gpt2-vocabulary.js';
 export { tokensNextTo } from '../saved-tokens.js';
-export { checkIds, tokenizerTypes } from '../tokenizer.js';
 export { readJsonObject, readTextFile, settingsIn } from '../tokenizer-files.js';

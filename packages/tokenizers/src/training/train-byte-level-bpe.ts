@@ -24,8 +24,8 @@ interface TrainByteLevelBpeOptions {
 
 /**
  * Trains a byte-level BPE like GPT-2's (Radford 2019), and returns a Hugging Face tokenizer.json. The merges
- * equal those of Hugging Face's trainer for the same texts. Every text can be encoded, and decoding returns
- * it unchanged.
+ * equal the merges of Hugging Face's trainer for the same texts. Every text can be encoded, and decoding
+ * returns it unchanged.
  */
 export async function trainByteLevelBpe(options: TrainByteLevelBpeOptions): Promise<TokenizerJson> {
   const { texts, vocabularySize, minFrequency = 2, specialTokens = ['<|endoftext|>'], onProgress } = options;

@@ -1,2 +1,2 @@
 export { deliveryText } from '../services/delivery.js';
-export { type TrackingCredentials, trackingCredentials } from '../services/open-deliveries.js';
+export { trackingCredentials } from '../services/open-deliveries.js';

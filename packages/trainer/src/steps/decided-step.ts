@@ -1,5 +1,4 @@
-import { Tensor } from '@mtl/kernels';
-import { hasValues } from '@mtl/kernels/internal';
+import { hasValues, Tensor } from '@mtl/kernels';
 import type { ComputedStep } from '../extensions/trainer-extension.js';
 import { computedStep, type EnqueuedStep, type RunningStep, type StepResults } from './running-step.js';
 import type { StepPasses } from './step-passes.js';

@@ -1,6 +1,5 @@
 import { UsageError } from '@mtl/errors';
-import { type Device, type PendingRead, Tensor, weightedSum } from '@mtl/kernels';
-import { hasValues } from '@mtl/kernels/internal';
+import { type Device, hasValues, type PendingRead, Tensor, weightedSum } from '@mtl/kernels';
 import type { StageLoss } from '@mtl/pipeline';
 import type { LossKind, LossKinds } from './loss-kinds.js';
 import type { Ranks } from './ranks.js';

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 /**
- * npm run dev -- bench:cuda: the training step on a GPU against the PyTorch yardstick on the same GPU, in one
+ * npm run dev -- bench:cuda: the training step on a GPU against PyTorch on the same GPU, in one
  * run: losses first, then each side at its best micro-batch (searched), model by model. Writes a table in
  * Markdown and everything as JSON after each measurement, so that a run that is cut off has what it had. A
  * measurement that fails is recorded and the rest goes on; PyTorch is tried once more without torch.compile,
@@ -14,8 +14,8 @@
  *     [--fixed]                      the first micro-batch of each plan alone, to look at something quickly
  *     [--dry-run]                    tiny models; PyTorch on the processor: checks the command, not the GPU. With
  *                                    --device cpu ours, too, where there is neither a GPU nor its emulation
- * MTL_PEER names the yardstick, MTL_PEER_PYTHON the Python that has torch (default python3); without them
- * only our side is timed.
+ * MTL_PEER names the script that times PyTorch, MTL_PEER_PYTHON the Python that has torch (default python3);
+ * without them only our side is timed.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
@@ -25,7 +25,7 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { openProfile } from '@mtl/cost-model';
 import { benchmarkPresets, llamaWidths } from '../benchmark-presets.mjs';
-import { findYardstick } from '../yardstick-of.mjs';
+import { findPeer } from '../find-peer.mjs';
 import { formatTable } from './format-table.mjs';
 import { gpuDataSheet } from './gpu-data-sheets.mjs';
 import { judge } from './judge.mjs';
@@ -72,7 +72,7 @@ const hasProfile = values.profile !== undefined && existsSync(values.profile);
 if (values.profile !== undefined && !hasProfile)
   console.log(`no step is predicted: there is no profile ${values.profile}`);
 const profile = hasProfile ? openProfile({ name: values.profile, variables: {} }) : undefined;
-const yardstick = findYardstick(process.env);
+const peerScript = findPeer(process.env);
 const directory = resolve(values.out);
 mkdirSync(directory, { recursive: true });
 const python = process.env.MTL_PEER_PYTHON ?? 'python3';
@@ -84,7 +84,7 @@ const peerDevice = isDryRun ? 'cpu' : device;
  * torch is missing.
  */
 function describePeer() {
-  if (yardstick === undefined) return undefined;
+  if (peerScript === undefined) return undefined;
   const script =
     'import torch, json; c = torch.cuda.is_available(); ' +
     'print(json.dumps(dict(torch=torch.__version__, cuda=torch.version.cuda, device=torch.cuda.get_device_name() if c else "cpu")))';
@@ -131,7 +131,7 @@ const runTheirs = (preset, microBatch, compile) =>
     command: python,
     seconds,
     args: [
-      ...[join(here, 'peer_step.py'), yardstick],
+      ...[join(here, 'peer_step.py'), peerScript],
       JSON.stringify({ name: preset, shape: benchmarkPresets[preset], llama: llamaWidths[preset] }),
       ...['--device', peerDevice, '--micro-batch', String(microBatch), ...steps],
       ...(compile ? ['--compile'] : []),
@@ -230,8 +230,8 @@ function save() {
 
 if (report.peer === null) {
   console.log(
-    yardstick === undefined
-      ? 'only ours: MTL_PEER names no yardstick'
+    peerScript === undefined
+      ? 'only ours: MTL_PEER is not set'
       : `only ours: ${python} has no torch (MTL_PEER_PYTHON names the Python that has)`,
   );
 }

@@ -63,7 +63,7 @@ describe('the data sheet of a GPU', () => {
     ['NVIDIA H200', 989, 4.8],
     ['NVIDIA H100 PCIe', 756, 2],
     ['NVIDIA A100-SXM4-40GB', 312, 1.6],
-  ])('are those of its name: %s', (name, peakTflops, memoryTbPerS) => {
+  ])('follow from its name: %s', (name, peakTflops, memoryTbPerS) => {
     expect(gpuDataSheet(name)).toEqual({ peakTflops, memoryTbPerS });
   });
 
@@ -181,18 +181,16 @@ describe('a measurement', () => {
   }, 60_000);
 });
 
-describe('a yardstick that is not there', () => {
+describe('a script of the peer that is not there', () => {
   it.each(['bench-cuda.mjs', '../compare-with-pytorch.mjs'])(
     'is one error of %s, before anything is timed',
     (name) => {
       const { status, stdout, stderr } = spawnSync(
         process.execPath,
         [fileURLToPath(new URL(name, import.meta.url))],
-        { encoding: 'utf8', env: { ...process.env, MTL_PEER: '/no/such/yardstick.py' } },
+        { encoding: 'utf8', env: { ...process.env, MTL_PEER: '/no/such/peer.py' } },
       );
-      expect(stderr).toMatch(
-        /^error\[MTL_PEER\]: MTL_PEER names \/no\/such\/yardstick.py.*\n {2}remedy: .*\n$/,
-      );
+      expect(stderr).toMatch(/^error\[MTL_PEER\]: MTL_PEER names \/no\/such\/peer.py.*\n {2}remedy: .*\n$/);
       expect({ status, stdout }).toEqual({ status: 2, stdout: '' });
     },
   );

@@ -15,7 +15,7 @@ function check(name, { value, goal, isReached }) {
 
 /**
  * One model of the table: both sides at their best, and each goal with its result. A goal that cannot be
- * judged, because a side did not fit the GPU or there is no yardstick, is not reached and says so with a
+ * judged, because a side did not fit the GPU or the peer was not measured, is not reached and says so with a
  * value of null. `peakTflops` is the GPU's (gpu-data-sheets.mjs); of one whose peak is not known there is no
  * share. `predicted` is what the planner says of our best (predict-step.mjs), undefined without a profile.
  */

@@ -1,4 +1,4 @@
-"""A model of the Llama family in PyTorch, in the place of the yardstick's GPT: grouped queries, rotary embeddings, RMSNorm,
+"""A model of the Llama family in PyTorch, in the place of the peer's GPT: grouped queries, rotary embeddings, RMSNorm,
 a gated feed-forward network, no biases, tied embeddings; PyTorch's own operations throughout, for torch.compile."""
 import math
 import torch
@@ -42,7 +42,7 @@ class Block(nn.Module):
 
 
 def llama_of(width, groups):
-    """A class with the constructor of the yardstick's GPT, for a feed-forward width and groups of keys and values."""
+    """A class with the constructor of the peer's GPT, for a feed-forward width and groups of keys and values."""
 
     class Llama(nn.Module):
         def __init__(self, layers, hidden, heads, seq, vocab, dropout=0.0):

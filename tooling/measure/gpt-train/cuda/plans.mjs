@@ -1,4 +1,4 @@
-import { gptMatmuls } from '@mtl/models/internal';
+import { gptMatmuls } from '@mtl/models';
 import { modelFlops } from '@mtl/trainer';
 import { modelOfPreset } from '../benchmark-presets.mjs';
 

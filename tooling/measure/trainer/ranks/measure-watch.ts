@@ -11,7 +11,7 @@ export interface WatchCostArgument {
   /** Computation of a step, after which ranks add something up, as they do in training. */
   readonly stepMs: number;
   readonly numSteps: number;
-  /** The first of them, whose reports run before Node.js has compiled their code. */
+  /** The first steps, whose reports run before Node.js has compiled their code. */
   readonly numFirstSteps: number;
   /** The metrics.jsonl that rank 0 writes. */
   readonly path: string;

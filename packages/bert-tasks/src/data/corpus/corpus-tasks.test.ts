@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { RandomState } from '@mtl/data/internal';
+import { RandomState } from '@mtl/data';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { readGlueFile, readRaceDirectory, readSquadFile, writeCorpusTasks } from '../../index.js';
 import { CorpusSentences, splitWorks } from './corpus-works.js';

@@ -20,7 +20,7 @@ describe('CorpusWords', () => {
     expect([words.has(0, 'ships'), words.has(0, 'bread')]).toEqual([true, false]);
   });
 
-  it('orders other works by the words they share, of which those that all use do not count', () => {
+  it('orders other works by the words they share, without words that all works use', () => {
     // Idf computed by hand: ln 4/3 = 0.29 for sails; ln 2 = 0.69 for ships, bread, butter; ln 4 = 1.39 for
     // oars, salt.
     expect(words.othersByLikeness(0)).toEqual([3, 2, 1]);

@@ -1,4 +1,4 @@
-import { createSentenceSplitter, type RandomState } from '@mtl/data/internal';
+import { createSentenceSplitter, type RandomState } from '@mtl/data';
 import { DataError } from '@mtl/errors';
 
 /** The position of a sentence: its work, and its index in the work. */

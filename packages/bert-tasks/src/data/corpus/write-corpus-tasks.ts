@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { RandomState } from '@mtl/data/internal';
+import { RandomState } from '@mtl/data';
 import { writeFileAtomically } from '@mtl/errors/files';
 import { CorpusSentences, drawUntilReplaced, replaceWord, splitWorks } from './corpus-works.js';
 

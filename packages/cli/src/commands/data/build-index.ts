@@ -5,14 +5,9 @@ import {
   parseFlags,
   validateConfiguration,
 } from '@mtl/configuration';
-import {
-  bundledCorpus,
-  FlagReader,
-  missingFlags,
-  tokenizerFlagNames,
-  withLoadedFlags,
-} from '@mtl/configuration/internal';
-import { splitNames } from '@mtl/data/internal';
+import { bundledCorpus, FlagReader, missingFlags, tokenizerFlagNames } from '@mtl/configuration/flags';
+import { withLoadedFlags } from '@mtl/configuration/internal';
+import { splitNames } from '@mtl/data';
 import { ConfigurationError, listedNames } from '@mtl/errors';
 import { openTrainingData, readLoadedFlags, withHubModels } from '@mtl/runs/internal';
 import type { Command } from 'commander';

@@ -4,7 +4,7 @@ import {
   mergeIndexedDatasets,
   verifyIndexedDataset,
 } from '@mtl/data';
-import { formatBytes } from '@mtl/trainer/internal';
+import { formatBytes } from '@mtl/trainer';
 import type { Command } from 'commander';
 import { newCommand } from '../../command-line/new-command.js';
 import { countOption, overwriteOption } from '../../command-line/option-values.js';

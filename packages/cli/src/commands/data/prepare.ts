@@ -1,9 +1,8 @@
-import { tokenizerFlags } from '@mtl/configuration/internal';
-import { type PrepareSummary, prepareDataset } from '@mtl/data';
-import { corpusFileNames, preparedPrefix, refuseExistingDataset } from '@mtl/data/internal';
-import type { TokenizerOptions } from '@mtl/tokenizers';
-import { tokenizerTypes } from '@mtl/tokenizers/internal';
-import { formatBytes } from '@mtl/trainer/internal';
+import { tokenizerFlags } from '@mtl/configuration/flags';
+import { corpusFileNames, type PrepareSummary, prepareDataset } from '@mtl/data';
+import { preparedPrefix, refuseExistingDataset } from '@mtl/data/internal';
+import { type TokenizerOptions, tokenizerTypes } from '@mtl/tokenizers';
+import { formatBytes } from '@mtl/trainer';
 import type { Command } from 'commander';
 import {
   folderLine,

@@ -1,5 +1,5 @@
-import { BadLines, corpusFiles, readDocuments } from '@mtl/data';
-import { corpusFileNames, refuseExistingFiles } from '@mtl/data/internal';
+import { BadLines, corpusFileNames, corpusFiles, readDocuments } from '@mtl/data';
+import { refuseExistingFiles } from '@mtl/data/internal';
 import {
   type TrainingProgress,
   trainByteLevelBpe,

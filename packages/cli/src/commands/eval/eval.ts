@@ -1,5 +1,4 @@
-import { BadLines } from '@mtl/data';
-import { corpusFileNames, splitNames } from '@mtl/data/internal';
+import { BadLines, corpusFileNames, splitNames } from '@mtl/data';
 import { ConfigurationError } from '@mtl/errors';
 import { type Perplexity, perplexity } from '@mtl/inference';
 import type { LoadedGpt } from '@mtl/runs';

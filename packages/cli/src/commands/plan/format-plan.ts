@@ -1,10 +1,10 @@
 import type { PretrainingConfiguration } from '@mtl/configuration';
-import { layoutText, scheduleOfStep, switchesThatSave } from '@mtl/configuration/internal';
+import { layoutText, scheduleOfStep, switchesThatSave } from '@mtl/configuration/strategies';
 import type { Profile, StepBreakdown } from '@mtl/cost-model';
 import { axisFacts, communicationParts } from '@mtl/layout';
 import type { PlannedRanks, RunPlan } from '@mtl/planning';
 import { wholeMemory } from '@mtl/planning/internal';
-import { formatBytes, formatDuration } from '@mtl/trainer/internal';
+import { formatBytes, formatDuration } from '@mtl/trainer';
 import { formatTable, wrapText } from '../../terminal/report-text.js';
 
 export interface FormatPlanOptions {

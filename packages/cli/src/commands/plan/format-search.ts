@@ -1,9 +1,9 @@
-import { searchedSettings } from '@mtl/configuration/internal';
+import { searchedSettings } from '@mtl/configuration/strategies';
 import type { Profile, StepBreakdown } from '@mtl/cost-model';
 import type { FoundLayout, LayoutSearch } from '@mtl/planning';
 import { wholeMemory } from '@mtl/planning/internal';
 import { shellWord } from '@mtl/runs/internal';
-import { formatBytes } from '@mtl/trainer/internal';
+import { formatBytes } from '@mtl/trainer';
 import { wrapCommand, wrapText } from '../../terminal/report-text.js';
 import { formatSeconds, nameOfPart } from './format-plan.js';
 

@@ -8,9 +8,9 @@ import {
   parseFlags,
   validateConfiguration,
 } from '@mtl/configuration';
-import { checkRequiredFlags, FlagReader, foldNotices, withLoadedFlags } from '@mtl/configuration/internal';
-import { openProfile, type Profile } from '@mtl/cost-model';
-import { isProfileKnown, profileNames } from '@mtl/cost-model/internal';
+import { checkRequiredFlags, FlagReader, foldNotices } from '@mtl/configuration/flags';
+import { withLoadedFlags } from '@mtl/configuration/internal';
+import { isProfileKnown, openProfile, type Profile, profileNames } from '@mtl/cost-model';
 import { ConfigurationError, changedError, MtlError } from '@mtl/errors';
 import { chromeTrace, timelineSvg } from '@mtl/pipeline/schedules';
 import { type FoundLayout, planRun, type RunPlan, type SearchProgress, searchLayouts } from '@mtl/planning';

@@ -1,12 +1,18 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { basename, dirname, join, resolve } from 'node:path';
-import { decidesLearning } from '@mtl/configuration/internal';
+import { decidesLearning } from '@mtl/configuration/saved';
 import { ConfigurationError } from '@mtl/errors';
 import { isJsonObject } from '@mtl/errors/files';
 import { parseRepository, repositoryOfSnapshot } from '@mtl/hub';
 import type { PushedFolder, TrainingFacts } from '@mtl/hub/push';
-import { isRun, metricsPath, type RunStart } from '@mtl/run-records';
-import { findRunDirectory, readMetricsRecords, readRunRecord } from '@mtl/run-records/internal';
+import {
+  findRunDirectory,
+  isRun,
+  metricsPath,
+  type RunStart,
+  readMetricsRecords,
+  readRunRecord,
+} from '@mtl/run-records';
 
 /**
  * Fields of config.json that a model card shows, with the names that transformers uses for GPT-2, Llama and

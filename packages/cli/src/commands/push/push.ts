@@ -1,7 +1,7 @@
 import { ConfigurationError } from '@mtl/errors';
 import { parseRepository } from '@mtl/hub';
 import { modelCard, preparePush } from '@mtl/hub/push';
-import { formatBytes } from '@mtl/trainer/internal';
+import { formatBytes } from '@mtl/trainer';
 import type { Command } from 'commander';
 import { newCommand } from '../../command-line/new-command.js';
 import { summaries } from '../summaries.js';

@@ -1,6 +1,6 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import { availableParallelism } from 'node:os';
-import { readJobSecret, readJoinTimeout } from '@mtl/comm/internal';
+import { readJobSecret, readJoinTimeout } from '@mtl/comm/launcher';
 import { ConfigurationError } from '@mtl/errors';
 import { type Command, Option } from 'commander';
 import { newCommand } from '../../command-line/new-command.js';

@@ -1,5 +1,5 @@
 import { type ModelKind, parseFlags } from '@mtl/configuration';
-import { flagsOfProgram } from '@mtl/configuration/internal';
+import { flagsOfProgram } from '@mtl/configuration/flags';
 import { MtlError } from '@mtl/errors';
 import { type Argument, type Command, CommanderError, type Option } from 'commander';
 import type { MtlCommand } from '../../../src/command-line/new-command.js';

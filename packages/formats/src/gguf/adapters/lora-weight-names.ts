@@ -1,5 +1,4 @@
-import { type GptModelConfiguration, gptBlock, type LoraTarget } from '@mtl/models';
-import { computeHeadSize } from '@mtl/models/internal';
+import { computeHeadSize, type GptModelConfiguration, gptBlock, type LoraTarget } from '@mtl/models';
 import { qkvColumns } from '../../huggingface/gpt-weight-names.js';
 import type { WeightNames } from '../../huggingface/mapped-weights.js';
 import type { GptTypeName } from '../../huggingface/model-types.js';

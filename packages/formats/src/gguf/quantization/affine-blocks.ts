@@ -1,5 +1,4 @@
-import { float16Bits } from '@mtl/kernels';
-import { float16Value } from '@mtl/kernels/internal';
+import { float16Bits, float16Value } from '@mtl/kernels';
 import { type AffineLevels, type LevelSearch, searchAffineLevels } from './affine-levels.js';
 import { clamp, roundEven } from './float32-arithmetic.js';
 

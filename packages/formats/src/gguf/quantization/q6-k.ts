@@ -1,5 +1,4 @@
-import { float16Bits } from '@mtl/kernels';
-import { float16Value } from '@mtl/kernels/internal';
+import { float16Bits, float16Value } from '@mtl/kernels';
 import { superBlockValues } from './affine-blocks.js';
 import { type Codec, maxFloat16 } from './codec.js';
 import { clamp, roundEven, valueOfLargestMagnitude } from './float32-arithmetic.js';

@@ -1,5 +1,4 @@
-import { float16Bits } from '@mtl/kernels';
-import { float16Value } from '@mtl/kernels/internal';
+import { float16Bits, float16Value } from '@mtl/kernels';
 import { type Codec, maxFloat16 } from './codec.js';
 import { largestMagnitude, roundAway } from './float32-arithmetic.js';
 

@@ -1,6 +1,5 @@
 import type { FileHandle } from 'node:fs/promises';
-import type { Dtype } from '@mtl/checkpoint';
-import { checkValues } from '@mtl/checkpoint/internal';
+import { checkValues, type Dtype } from '@mtl/checkpoint';
 import { CheckpointError, MtlError } from '@mtl/errors';
 import { IrregularFileError, openRegularHandle, readHandleFully } from '@mtl/errors/files';
 import type { ValueRange } from '../../huggingface/value-runs.js';

@@ -1,6 +1,5 @@
 import type { LogicalTensor } from '@mtl/checkpoint';
-import type { GptModelConfiguration } from '@mtl/models';
-import { computeHeadSize } from '@mtl/models/internal';
+import { computeHeadSize, type GptModelConfiguration } from '@mtl/models';
 import { checkWeightSizes } from '../../huggingface/check-weight-sizes.js';
 import { parseGptConfiguration } from '../../huggingface/gpt-configuration.js';
 import type { HuggingFaceOrigin } from '../../huggingface/huggingface-origin.js';

@@ -1,6 +1,11 @@
 import type { LogicalTensor } from '@mtl/checkpoint';
-import { type BertModelConfiguration, BertStage, type BertTask, type BlockSpecification } from '@mtl/models';
-import { numLearnedPositions } from '@mtl/models/internal';
+import {
+  type BertModelConfiguration,
+  BertStage,
+  type BertTask,
+  type BlockSpecification,
+  numLearnedPositions,
+} from '@mtl/models';
 import type { AttentionMask } from '../blocks/attention.js';
 import { applyLinear, type ModelGraph, takeFloats } from '../blocks/layer-scope.js';
 import { applyNorm } from '../blocks/norms.js';

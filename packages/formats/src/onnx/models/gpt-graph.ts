@@ -1,6 +1,5 @@
 import type { LogicalTensor } from '@mtl/checkpoint';
-import { type GptModelConfiguration, GptStage } from '@mtl/models';
-import { numLearnedPositions } from '@mtl/models/internal';
+import { type GptModelConfiguration, GptStage, numLearnedPositions } from '@mtl/models';
 import type { AttentionMask } from '../blocks/attention.js';
 import { type ModelGraph, takeFloats } from '../blocks/layer-scope.js';
 import { applyLayers } from '../blocks/transformer-layers.js';

@@ -1,5 +1,4 @@
-import type { LogicalTensor } from '@mtl/checkpoint';
-import { dtypeBytes } from '@mtl/checkpoint/internal';
+import { dtypeBytes, type LogicalTensor } from '@mtl/checkpoint';
 import { CheckpointError, UsageError } from '@mtl/errors';
 import { countElements } from '@mtl/kernels';
 import { decodeFloats } from '../../huggingface/float-bytes.js';

@@ -9,7 +9,7 @@ import {
   type SearchedSettings,
   searchedAxes,
   searchedSettings,
-} from '@mtl/configuration/internal';
+} from '@mtl/configuration/strategies';
 import type { Profile, Recomputation } from '@mtl/cost-model';
 import { ConfigurationError } from '@mtl/errors';
 import { axisFacts, isDenseAxis, type MeshAxis, type MeshCoordinates } from '@mtl/layout';
@@ -33,7 +33,7 @@ export interface CandidateSpace extends Pick<SearchedRun, 'values' | 'model' | '
   readonly schedules: readonly LayoutCandidate['schedule'][];
   /** The smallest number of stages for the interleaved schedule. */
   readonly leastInterleavedStages: number;
-  /** The supported values of settings of which a program supports only some. */
+  /** The supported values of a setting, if a program supports only some. */
   readonly offered: { readonly [Key in keyof SearchedSettings]?: readonly SearchedSettings[Key][] };
   /** The kinds of recomputation to consider, which differ in cost. */
   readonly recomputations: readonly Recomputation[];

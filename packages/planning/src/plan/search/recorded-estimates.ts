@@ -5,17 +5,18 @@ import {
   meshOfRun,
   scheduleOfStep,
   searchedSettings,
-} from '@mtl/configuration/internal';
+} from '@mtl/configuration/strategies';
 import {
   type CollectiveOperation,
+  collectiveSeconds,
   estimateSeconds,
   type LayoutEstimate,
   type Profile,
   type RankGroup,
 } from '@mtl/cost-model';
-import { collectiveSeconds, exposedSeconds, recordedMessageSeconds } from '@mtl/cost-model/internal';
+import { exposedSeconds, recordedMessageSeconds } from '@mtl/cost-model/internal';
 import { type MeshView, reductionAxes } from '@mtl/layout';
-import { hasExperts, windowOfLayer } from '@mtl/models/internal';
+import { hasExperts, windowOfLayer } from '@mtl/models';
 import { storeOfStrategy, type TrainingState } from '@mtl/optimizer';
 import { peakActivations, simulateSchedule } from '@mtl/pipeline/schedules';
 import { isPipelineInside, rankGroups } from '../rank-groups.js';

@@ -6,9 +6,8 @@ import {
   recordedSizes,
   undivided,
   withoutExperts,
-} from '@mtl/configuration/internal';
-import type { Profile, RecordedMessage } from '@mtl/cost-model';
-import { operationsSeconds, passSeconds } from '@mtl/cost-model/internal';
+} from '@mtl/configuration/strategies';
+import { operationsSeconds, type Profile, passSeconds, type RecordedMessage } from '@mtl/cost-model';
 import { isFirstOfStage } from '@mtl/layout';
 import { windowOfAllLayers } from '@mtl/models/internal';
 import { findRecipe } from '@mtl/runs/internal';

@@ -8,7 +8,8 @@ import {
   resolveFlags,
   validateConfiguration,
 } from '@mtl/configuration';
-import { numProcessesOption, parsedFlagsOption, searchedSettings } from '@mtl/configuration/internal';
+import { numProcessesOption, parsedFlagsOption } from '@mtl/configuration/internal';
+import { searchedSettings } from '@mtl/configuration/strategies';
 import { type LayoutEstimate, ListedEstimates, listedProfile, type Profile } from '@mtl/cost-model';
 import { profileOfRun } from '@mtl/cost-model/internal';
 import { ConfigurationError, MtlError } from '@mtl/errors';
@@ -21,7 +22,7 @@ import {
 } from '@mtl/errors/options';
 import { storeOfStrategy } from '@mtl/optimizer';
 import { readLoadedFlags } from '@mtl/runs/internal';
-import { formatBytes } from '@mtl/trainer/internal';
+import { formatBytes } from '@mtl/trainer';
 import { dryRunModel } from '../../dry-run/dry-run.js';
 import { bytesOption, profileOption } from '../../option-checks.js';
 import { listedStep, softwareOfStore } from '../listed-step.js';

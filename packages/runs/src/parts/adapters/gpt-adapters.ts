@@ -1,9 +1,8 @@
 import { describeGptModel } from '@mtl/configuration';
 import type { AdaptedConfiguration } from '@mtl/configuration/internal';
-import { mergedWeights, readLoraDirectory, specifyLora, writeLoraDirectory } from '@mtl/formats';
-import { isAdapter, loraModules } from '@mtl/formats/internal';
-import type { GptModelConfiguration } from '@mtl/models';
-import { gptParameters } from '@mtl/models/internal';
+import { isAdapter, mergedWeights, readLoraDirectory, specifyLora, writeLoraDirectory } from '@mtl/formats';
+import { loraModules } from '@mtl/formats/internal';
+import { type GptModelConfiguration, gptParameters } from '@mtl/models';
 import { checkHuggingFaceTarget } from '../models/hugging-face-targets.js';
 import { nameOfBaseModel } from '../models/name-of-base-model.js';
 import type { ModelAdapters } from './model-adapters.js';

@@ -2,7 +2,7 @@ import { flagsOfOptions } from '@mtl/configuration';
 import { expect, it } from 'vitest';
 import { openConversations } from './open-conversations.js';
 
-it('refuses a run on conversations that lacks several flags, and names all of them', async () => {
+it('refuses a run on conversations that lacks several flags, and names them all', async () => {
   await expect(
     openConversations(flagsOfOptions({ data: { trainData: ['chats.jsonl'] } })),
   ).rejects.toMatchObject({

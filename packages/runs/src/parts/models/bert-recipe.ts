@@ -6,16 +6,13 @@ import { readHuggingFaceBert, type WriteHuggingFaceBertOptions, writeHuggingFace
 import {
   type BertModelConfiguration,
   type BertStage,
+  bertEmbeddingAndHeadCost,
+  bertMatmuls,
   buildBertStages,
   type MaskedStageBatch,
   type MaskedTokenBatch,
 } from '@mtl/models';
-import {
-  bertEmbeddingAndHeadCost,
-  bertMatmuls,
-  bertParameterNames,
-  numBertParameters,
-} from '@mtl/models/internal';
+import { bertParameterNames, numBertParameters } from '@mtl/models/internal';
 import type { Tokenizer } from '@mtl/tokenizers';
 import { noAdapters } from '../adapters/model-adapters.js';
 import { prepareDefaultCorpus } from '../corpus/default-corpus.js';

@@ -6,9 +6,8 @@ import type {
   PretrainingConfiguration,
   TrainingConfiguration,
 } from '@mtl/configuration';
-import { type OptimizedLayout, optimizerSharing } from '@mtl/configuration/internal';
-import { type Device, type DType, hostInformation } from '@mtl/kernels';
-import { chooseMetaDevice } from '@mtl/kernels/internal';
+import { type OptimizedLayout, optimizerSharing } from '@mtl/configuration/strategies';
+import { chooseMetaDevice, type Device, type DType, hostInformation } from '@mtl/kernels';
 import type { NumberedBatch } from '@mtl/layout';
 import type { TransformerConfiguration } from '@mtl/models';
 import {

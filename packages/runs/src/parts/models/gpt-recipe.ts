@@ -1,4 +1,4 @@
-import { broadcastJson } from '@mtl/comm/internal';
+import { broadcastJson } from '@mtl/comm';
 import { describeGptModel } from '@mtl/configuration';
 import { buildGptDatasets, type SampleDataset } from '@mtl/data';
 import { readHuggingFaceGpt, writeHuggingFaceGpt } from '@mtl/formats';
@@ -6,28 +6,23 @@ import type { NumberedBatch } from '@mtl/layout';
 import {
   buildGptStages,
   type ExpertVariants,
+  findDenseName,
   GptLanguageModel,
   type GptModelConfiguration,
   type GptStage,
   gptEmbeddingAndHeadCost,
-  numLossTokens,
-  numParameters,
-  type StageBatch,
-  type TransformerConfiguration,
-} from '@mtl/models';
-import {
-  balancingLossNames,
-  findDenseName,
   gptMatmuls,
-  gptParameterNames,
   hasExperts,
   makeDenseModel,
   numActiveParameters,
-  numLayerWeights,
+  numLossTokens,
+  numParameters,
   pickExpertVariants,
-  specifyExperts,
+  type StageBatch,
+  type TransformerConfiguration,
   upcycledTensors,
-} from '@mtl/models/internal';
+} from '@mtl/models';
+import { balancingLossNames, gptParameterNames, numLayerWeights, specifyExperts } from '@mtl/models/internal';
 import type { LossKind } from '@mtl/trainer';
 import { gptAdapters } from '../adapters/gpt-adapters.js';
 import { listEndTokens } from '../conversations/turn-tokens.js';
@@ -198,8 +193,8 @@ const meansOver = {
 
 /**
  * Returns the losses of a model's routers. Each is a mean over the layers with experts and over its units.
- * The weight of a loss is its coefficient times the number of layers, so the gradients are those of the sum
- * over layers. This matches Megatron-LM, which reports the same mean.
+ * The weight of a loss is its coefficient times the number of layers, so the gradients equal the gradients of
+ * the sum over layers. This matches Megatron-LM, which reports the same mean.
  */
 export function expertLosses(model: GptModelConfiguration): readonly LossKind<Sized>[] {
   if (model.numExperts === undefined) return [];

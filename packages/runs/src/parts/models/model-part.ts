@@ -6,9 +6,8 @@ import {
   type OptimizedLayout,
   optimizerSharing,
   scheduleOfStep,
-} from '@mtl/configuration/internal';
-import type { DType } from '@mtl/kernels';
-import { hasValues } from '@mtl/kernels/internal';
+} from '@mtl/configuration/strategies';
+import { type DType, hasValues } from '@mtl/kernels';
 import { reductionAxes } from '@mtl/layout';
 import type {
   BuildStagesOptions,

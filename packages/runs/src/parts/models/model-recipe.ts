@@ -68,7 +68,7 @@ export interface ModelUpcycling<Model extends TransformerConfiguration> {
   /** Returns the dense model from which a mixture is made. */
   makeDense(mixture: Model): Model;
   isMixture(model: Model): boolean;
-  /** Returns those of the names that are parameters of the dense model. */
+  /** Returns the names that are parameters of the dense model. */
   denseNames(names: readonly string[]): readonly string[];
   /** Returns tensors of the dense model whose values are stored into the tensors of the mixture. */
   tensors(tensors: readonly LogicalTensor[]): readonly LogicalTensor[];
@@ -105,7 +105,7 @@ export interface ModelRecipe<Model extends TransformerConfiguration, Batch exten
   numParameters(model: Model): number;
   /** Returns the number of parameters that are used for one token; undefined if all are used. */
   numActiveParameters(model: Model): number | undefined;
-  /** Returns the names of all parameters, those of adapters included. */
+  /** Returns the names of all parameters, including adapters. */
   parameterNames(model: Model, layers?: LayerFactoryOptions): readonly string[];
   /** Returns the sizes in the formula of model FLOPs that depend on the kind of model. */
   describeMatmuls(

@@ -1,5 +1,6 @@
 import type { PretrainingConfiguration } from '@mtl/configuration';
-import { differingFlags, pickFields, withAskedPositions } from '@mtl/configuration/internal';
+import { pickFields } from '@mtl/configuration/internal';
+import { differingFlags, withAskedPositions } from '@mtl/configuration/saved';
 import { ConfigurationError } from '@mtl/errors';
 import type { TransformerConfiguration } from '@mtl/models';
 import type { Tokenizer } from '@mtl/tokenizers';

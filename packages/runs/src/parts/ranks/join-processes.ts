@@ -1,5 +1,5 @@
 import { type JobEngineName, joinWorld, type World } from '@mtl/comm';
-import { type ProcessEnvironment, readProcessEnvironment, type Variables } from '@mtl/comm/internal';
+import { type ProcessEnvironment, readProcessEnvironment, type Variables } from '@mtl/comm/launcher';
 import { type Device, isDeviceAvailable, openDevice } from '@mtl/kernels';
 import { probeCuda } from '@mtl/kernels/internal';
 

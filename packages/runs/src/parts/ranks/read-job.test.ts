@@ -1,4 +1,4 @@
-import { readProcessEnvironment, type Variables } from '@mtl/comm/internal';
+import { readProcessEnvironment, type Variables } from '@mtl/comm/launcher';
 import { expect, it } from 'vitest';
 import { readJob } from './join-processes.js';
 

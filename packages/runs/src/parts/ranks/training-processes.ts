@@ -1,6 +1,5 @@
-import { createMeshGroups, type World } from '@mtl/comm';
-import { broadcastJson } from '@mtl/comm/internal';
-import { type AxisSizes, groupsOfRun, meshOfRun } from '@mtl/configuration/internal';
+import { broadcastJson, createMeshGroups, type World } from '@mtl/comm';
+import { type AxisSizes, groupsOfRun, meshOfRun } from '@mtl/configuration/strategies';
 import {
   checkOptions,
   listOption,
@@ -46,7 +45,7 @@ const checks: OptionChecks<TrainingProcessesOptions> = {
 };
 
 /**
- * The processes of a training run, as seen by one of them: its coordinates in the mesh, its groups, and ways
+ * The processes of a training run, as seen by one process: its coordinates in the mesh, its groups, and ways
  * to wait for the other processes.
  */
 export class TrainingProcesses {

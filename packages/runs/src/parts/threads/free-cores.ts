@@ -3,7 +3,7 @@ import { availableParallelism } from 'node:os';
 import { ConfigurationError } from '@mtl/errors';
 
 interface MeasureFreeCoresOptions {
-  /** The environment variables, of which MTL_FREE_CORES is read: process.env. */
+  /** The environment variables (process.env); only MTL_FREE_CORES is read. */
   readonly variables: Readonly<Record<string, string | undefined>>;
   /** The number of cores that this process may use. */
   readonly cores: number;

@@ -1,6 +1,6 @@
 import type { Checkpoint } from '@mtl/checkpoint';
 import type { PretrainingConfiguration } from '@mtl/configuration';
-import { meshOfRun } from '@mtl/configuration/internal';
+import { meshOfRun } from '@mtl/configuration/strategies';
 import { setNumThreads } from '@mtl/kernels';
 import { coresOfProcess, measureFreeCores } from './free-cores.js';
 

@@ -1,7 +1,7 @@
 import type { Checkpoint } from '@mtl/checkpoint';
 import { CheckpointError } from '@mtl/errors';
-import { isAdapter } from '@mtl/formats/internal';
-import { isOptimizerTensor } from '@mtl/trainer/internal';
+import { isAdapter } from '@mtl/formats';
+import { isOptimizerTensor } from '@mtl/trainer';
 
 /**
  * Refuses a checkpoint whose low-rank adapters do not match the run, before tensors are read. Either the

@@ -6,21 +6,18 @@ import { nameOfBaseModel } from '../../parts/models/name-of-base-model.js';
 import { checkSavedWeights } from '../checkpoints/check-saved.js';
 import { openSavedCheckpoint } from '../checkpoints/open-saved-checkpoint.js';
 import { savedWeights } from '../checkpoints/saved-weights.js';
-import { iterationOption, noticesOption } from '../option-checks.js';
+import { type CheckpointSource, checkpointSourceChecks } from '../conversion/model-source.js';
+import { noticesOption } from '../option-checks.js';
 
-interface CheckpointToLoraOptions {
-  /** A directory of checkpoints of a run with --lora-rank. */
-  readonly load: string;
-  /** The iteration. Default: the newest complete checkpoint. */
-  readonly checkpointStep?: number | undefined;
+/** A checkpoint of a run with --lora-rank. */
+interface CheckpointToLoraOptions extends CheckpointSource {
   /** The directory to write, which must be new or empty. */
   readonly directory: string;
   readonly onNotice: (notice: string) => void;
 }
 
 const checks: OptionChecks<CheckpointToLoraOptions> = {
-  load: required(textOption),
-  checkpointStep: iterationOption,
+  ...checkpointSourceChecks,
   directory: required(textOption),
   onNotice: required(noticesOption),
 };

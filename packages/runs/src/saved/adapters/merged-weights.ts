@@ -1,8 +1,12 @@
 import type { Checkpoint, LogicalTensor } from '@mtl/checkpoint';
-import { type LoraConfiguration, mergedWeights, readLoraDirectory, specifyLora } from '@mtl/formats';
-import { isAdapter } from '@mtl/formats/internal';
-import type { GptModelConfiguration } from '@mtl/models';
-import { gptParameters } from '@mtl/models/internal';
+import {
+  isAdapter,
+  type LoraConfiguration,
+  mergedWeights,
+  readLoraDirectory,
+  specifyLora,
+} from '@mtl/formats';
+import { type GptModelConfiguration, gptParameters } from '@mtl/models';
 import { checkSavedWeights } from '../checkpoints/check-saved.js';
 import { fillTensors, readThrough, savedWeights } from '../checkpoints/saved-weights.js';
 

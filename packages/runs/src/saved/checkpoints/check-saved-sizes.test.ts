@@ -96,14 +96,14 @@ describe('the sizes that a checkpoint remembers', () => {
     ['without learned positions', { positionEmbeddingType: 'rope', maxPositionEmbeddings: 2 ** 17 }],
     ['with fewer keys', { groupQueryAttention: true, numQueryGroups: 1, ffnHiddenSize: 18 }],
     ['with small heads', { kvChannels: 1, ffnHiddenSize: 20 }],
-  ])('may be those of the values: %s', async (_, change) => {
+  ])('may fit the values: %s', async (_, change) => {
     const { path } = await save(change);
     const checkpoint = await Checkpoint.open(path);
     const own = { ...model, ...change } as never;
     expect(() => checkSameModel(checkpoint, { kind: 'gpt', model: own })).not.toThrow();
   });
 
-  it('may be those of a BERT, which has no sizes of other blocks', async () => {
+  it('may belong to a BERT, which has no sizes of other blocks', async () => {
     const { path } = await save({}, 'bertModel');
     const checkpoint = await Checkpoint.open(path);
     expect(() => checkSameModel(checkpoint, { kind: 'bert', model: model as never })).not.toThrow();

@@ -1,19 +1,18 @@
 import { dirname } from 'node:path';
 import type { Checkpoint } from '@mtl/checkpoint';
 import { readSavedConfiguration, type SavedConfiguration } from '@mtl/configuration';
+import { modelKinds } from '@mtl/configuration/internal';
 import {
   checkSameArchitecture,
   type KindOfModel,
   listSavedSizes,
-  modelKinds,
   savedModelKeys,
-} from '@mtl/configuration/internal';
+} from '@mtl/configuration/saved';
 import { CheckpointError } from '@mtl/errors';
-import type { GptModelConfiguration } from '@mtl/models';
-import { modelParameters, numLayerWeights, numLearnedPositions } from '@mtl/models/internal';
+import { type GptModelConfiguration, modelParameters, numLearnedPositions } from '@mtl/models';
+import { numLayerWeights } from '@mtl/models/internal';
 import type { ModelOptimizer } from '@mtl/optimizer';
-import { optimizerTensors, readTrainingState } from '@mtl/trainer';
-import { isOptimizerTensor } from '@mtl/trainer/internal';
+import { isOptimizerTensor, optimizerTensors, readTrainingState } from '@mtl/trainer';
 import { findRecipe } from '../../parts/models/recipe-of.js';
 
 /**

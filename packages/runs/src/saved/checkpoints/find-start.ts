@@ -1,13 +1,27 @@
 import { existsSync } from 'node:fs';
-import { Checkpoint, findCheckpoint, type LogicalTensor, loadCheckpoint } from '@mtl/checkpoint';
+import {
+  Checkpoint,
+  findCheckpoint,
+  type LogicalTensor,
+  listCheckpoints,
+  loadCheckpoint,
+  type TensorsToLoad,
+} from '@mtl/checkpoint';
 import { jobOfCheckpoint } from '@mtl/checkpoint/internal';
 import type { CheckpointConfiguration, ModelKind } from '@mtl/configuration';
-import { CheckpointError } from '@mtl/errors';
-import { downloadAdvice, isAdapter } from '@mtl/formats/internal';
+import { CheckpointError, MtlError } from '@mtl/errors';
+import { isAdapter } from '@mtl/formats';
+import { downloadAdvice } from '@mtl/formats/internal';
 import type { TransformerConfiguration } from '@mtl/models';
 import type { LossScaler, ModelOptimizer } from '@mtl/optimizer';
-import { optimizerTensors, readTrainingState, type TrainingProgress, weightTensors } from '@mtl/trainer';
-import { isOptimizerTensor, readParameterName } from '@mtl/trainer/internal';
+import {
+  isOptimizerTensor,
+  optimizerTensors,
+  readParameterName,
+  readTrainingState,
+  type TrainingProgress,
+  weightTensors,
+} from '@mtl/trainer';
 import type { OpenedAdapters } from '../../parts/adapters/model-adapters.js';
 import type { HuggingFaceModel } from '../../parts/models/model-recipe.js';
 import { findUpcycling } from '../../parts/models/recipe-of.js';
@@ -42,7 +56,7 @@ interface FindStartOptions {
   readonly onMessage: (text: string) => void;
 }
 
-/** The start of a training run, checked but not loaded yet. */
+/** The start of a training run, checked but not in force yet. */
 export interface FoundStart {
   /** The checkpoint from which weights are loaded, if any. */
   readonly checkpoint?: Checkpoint;
@@ -92,9 +106,10 @@ export async function findStart(options: FindStartOptions): Promise<FoundStart> 
   const { checkpoint: configuration, huggingFace, restartFrom, onMessage } = options;
   if (restartFrom !== undefined) {
     const { directory } = restartFrom;
-    const checkpoint = await openAgreed(options, { directory });
-    if (checkpoint !== undefined && (await isOwn(options, { checkpoint, restartFrom })))
-      return await fromCheckpoint(options, checkpoint, { finetune: false, loadOptimizer: true });
+    const settings = { finetune: false, loadOptimizer: true };
+    const found = await openAgreed(options, { directory, settings, restartFrom });
+    if (found !== undefined && (await isOwn(options, { ...found, restartFrom })))
+      return await fromCheckpoint(options, found, settings);
     onMessage(
       options.nothingSaved ?? `restarted before this run had saved into ${directory}: training begins again`,
     );
@@ -102,8 +117,8 @@ export async function findStart(options: FindStartOptions): Promise<FoundStart> 
   if (huggingFace !== undefined) return atFirstStep(() => loadHuggingFace(options, huggingFace));
   const { load, save, checkpointStep } = configuration;
   if (load === undefined) return atFirstStep();
-  const checkpoint = await openAgreed(options, { directory: load, step: checkpointStep });
-  if (checkpoint !== undefined) return await fromCheckpoint(options, checkpoint, configuration);
+  const found = await openAgreed(options, { directory: load, step: checkpointStep, settings: configuration });
+  if (found !== undefined) return await fromCheckpoint(options, found, configuration);
   // scripts for restarted jobs pass the same directory to --load and --save; it is empty at the first start
   if (isSamePlace(load, save) && checkpointStep === undefined) {
     onMessage(`--load ${load}: there is no checkpoint yet; training starts at iteration 0`);
@@ -135,7 +150,7 @@ async function loadHuggingFace(
 const beginning = (path: string, { upcycle = false }: ResumeSettings): string =>
   `loaded the weights of ${path}${upcycle ? ', of whose feed-forward layers the experts are copies' : ''}; training starts at iteration 0`;
 
-/** Returns the weights of which this rank holds at least one value. */
+/** Returns the weights that have at least one value on this rank. */
 const heldTensors = (optimizer: ModelOptimizer): readonly LogicalTensor[] =>
   weightTensors(optimizer).filter(({ slices }) => slices.every(({ start, end }) => start < end));
 
@@ -159,75 +174,150 @@ async function isOwn(
   return processes.agree(savedBy !== undefined && savedBy === job.id);
 }
 
+/** A checkpoint in which all ranks agree. */
+interface AgreedCheckpoint {
+  readonly checkpoint: Checkpoint;
+  /** True if this rank has loaded its tensors while it checked the checkpoint. */
+  readonly isLoaded: boolean;
+}
+
 /**
- * Returns, on all ranks, the checkpoint that rank 0 finds. Rank 0 checks that all files of the checkpoint are
- * complete. Other ranks check only the bytes that they read.
+ * Returns, on all ranks, the checkpoint that rank 0 finds. Rank 0 checks all bytes of the checkpoint and
+ * loads its own tensors meanwhile, if the run may start from it. Other ranks check only the bytes that they
+ * read.
  */
 async function openAgreed(
-  { processes, onMessage }: FindStartOptions,
-  { directory, step }: { directory: string; step?: number | undefined },
-): Promise<Checkpoint | undefined> {
+  options: FindStartOptions,
+  place: {
+    readonly directory: string;
+    readonly step?: number | undefined;
+    readonly settings: ResumeSettings;
+    readonly restartFrom?: RestartFrom;
+  },
+): Promise<AgreedCheckpoint | undefined> {
+  const { processes, onMessage } = options;
+  const { directory, step, settings, restartFrom } = place;
   const own = await processes.together(async () => {
     if (!processes.isFirst) return undefined;
+    const mayLoad = await holdsOnlyOwn(directory, restartFrom);
     const found = await findCheckpoint({
       directory,
       ...(step === undefined ? {} : { step }),
       onNotice: onMessage,
+      load: async (candidate) =>
+        mayLoad && fits(options, candidate, settings)
+          ? tensorsToLoad(options, candidate, settings)
+          : undefined,
     });
-    return found.kind === 'found' ? found.checkpoint : undefined;
+    return found.kind === 'found' ? found : undefined;
   });
-  const path = processes.agree(own?.path);
-  return path === undefined ? undefined : (own ?? (await Checkpoint.open(path)));
+  const path = processes.agree(own?.checkpoint.path);
+  if (path === undefined) return undefined;
+  return own ?? { checkpoint: await Checkpoint.open(path), isLoaded: false };
 }
+
+/**
+ * Returns whether every checkpoint of a directory is of the restarted run. If others are there, a checkpoint
+ * may be found from which the run does not start, and whose values must not replace the initial weights.
+ */
+async function holdsOnlyOwn(directory: string, restartFrom: RestartFrom | undefined): Promise<boolean> {
+  if (restartFrom === undefined || restartFrom.job === 'any') return true;
+  const { id } = restartFrom.job;
+  const { checkpoints = [] } = (await listCheckpoints(directory)) ?? {};
+  const jobs = await Promise.all(checkpoints.map(({ path }) => jobOfCheckpoint(path)));
+  return id !== undefined && jobs.every((job) => job === id);
+}
+
+/** Returns whether a run can start from a checkpoint; the checks give their errors when it is chosen. */
+function fits(options: FindStartOptions, checkpoint: Checkpoint, settings: ResumeSettings): boolean {
+  try {
+    checkModel(options, checkpoint, settings);
+    if (loadsOptimizer(settings)) checkSavedOptimizer(checkpoint, options.optimizer);
+    checkAdapters(options, checkpoint, settings);
+    readTrainingState(checkpoint.state, checkpoint.path);
+    return true;
+  } catch (error) {
+    if (!MtlError.isInstance(error)) throw error;
+    return false;
+  }
+}
+
+const loadsOptimizer = ({ loadOptimizer, finetune }: ResumeSettings): boolean => loadOptimizer && !finetune;
 
 /** Checks a checkpoint, and returns the start that loads it. */
 async function fromCheckpoint(
   options: FindStartOptions,
-  checkpoint: Checkpoint,
+  agreed: AgreedCheckpoint,
   settings: ResumeSettings,
 ): Promise<FoundStart> {
-  const { model, optimizer, processes } = options;
-  const { finetune, loadOptimizer } = settings;
-  const upcycling = findUpcycling({ kind: chooseKind(options), checkpoint: settings });
-  if (upcycling !== undefined) checkDense(checkpoint);
-  if (model !== undefined) {
-    checkSameModel(checkpoint, { ...model, model: upcycling?.makeDense(model.model) ?? model.model });
-  }
-  const withOptimizer = loadOptimizer && !finetune;
+  const { optimizer, processes } = options;
+  const { checkpoint } = agreed;
+  checkModel(options, checkpoint, settings);
+  const withOptimizer = loadsOptimizer(settings);
   if (withOptimizer) await processes.together(async () => checkSavedOptimizer(checkpoint, optimizer));
   return {
     checkpoint,
-    isResumed: !finetune,
+    isResumed: !settings.finetune,
     withOptimizer,
-    load: () => loadFrom(options, checkpoint, { settings, withOptimizer }),
+    load: () => loadFrom(options, agreed, settings),
+  };
+}
+
+/** Refuses a checkpoint of another model than the run's. */
+function checkModel(options: FindStartOptions, checkpoint: Checkpoint, settings: ResumeSettings): void {
+  const { model } = options;
+  const upcycling = findUpcycling({ kind: chooseKind(options), checkpoint: settings });
+  if (upcycling !== undefined) checkDense(checkpoint);
+  if (model === undefined) return;
+  checkSameModel(checkpoint, { ...model, model: upcycling?.makeDense(model.model) ?? model.model });
+}
+
+/** Returns the names of the parameters that the checkpoint of a run has. */
+function namesInCheckpoint(options: FindStartOptions, settings: ResumeSettings): readonly string[] {
+  const upcycling = findUpcycling({ kind: chooseKind(options), checkpoint: settings });
+  return upcycling?.denseNames(options.parameterNames) ?? options.parameterNames;
+}
+
+function checkAdapters(options: FindStartOptions, checkpoint: Checkpoint, settings: ResumeSettings): void {
+  const parameterNames = namesInCheckpoint(options, settings);
+  checkSavedAdapters(checkpoint, { parameterNames, finetune: settings.finetune });
+}
+
+/** Returns the tensors that this rank loads from a checkpoint. */
+function tensorsToLoad(
+  options: FindStartOptions,
+  checkpoint: Checkpoint,
+  settings: ResumeSettings,
+): TensorsToLoad {
+  const { optimizer } = options;
+  const { finetune } = settings;
+  const withOptimizer = loadsOptimizer(settings);
+  const held = weightTensors(optimizer);
+  const upcycling = findUpcycling({ kind: chooseKind(options), checkpoint: settings });
+  const weights = upcycling?.tensors(held) ?? held;
+  const own = new Set(weights.map(({ name }) => name));
+  const elsewhere = new Set(namesInCheckpoint(options, settings).filter((name) => !own.has(name)));
+  return {
+    tensors: [
+      // a new run may add adapters to a model: they are not loaded if the checkpoint has none
+      ...weights.filter(({ name }) => !finetune || !isAdapter(name) || checkpoint.tensors.has(name)),
+      ...(withOptimizer ? optimizerTensors(optimizer) : []),
+    ],
+    ignore: (name) => (!withOptimizer && isOptimizerTensor(name)) || elsewhere.has(readParameterName(name)),
   };
 }
 
 async function loadFrom(
   options: FindStartOptions,
-  checkpoint: Checkpoint,
-  { settings, withOptimizer }: { readonly settings: ResumeSettings; readonly withOptimizer: boolean },
+  { checkpoint, isLoaded }: AgreedCheckpoint,
+  settings: ResumeSettings,
 ): Promise<TrainingProgress | undefined> {
-  const { parameterNames: namesOfModel, optimizer, lossScaler, processes, onMessage } = options;
+  const { optimizer, lossScaler, processes, onMessage } = options;
   const { finetune } = settings;
-  const upcycling = findUpcycling({ kind: chooseKind(options), checkpoint: settings });
-  const parameterNames = upcycling?.denseNames(namesOfModel) ?? namesOfModel;
-  const held = weightTensors(optimizer);
-  const weights = upcycling?.tensors(held) ?? held;
-  const own = new Set(weights.map(({ name }) => name));
-  const elsewhere = new Set(parameterNames.filter((name) => !own.has(name)));
-  await processes.together(async () => checkSavedAdapters(checkpoint, { parameterNames, finetune }));
-  await processes.together(() =>
-    loadCheckpoint({
-      checkpoint,
-      tensors: [
-        // a new run may add adapters to a model: they are not loaded if the checkpoint has none
-        ...weights.filter(({ name }) => !finetune || !isAdapter(name) || checkpoint.tensors.has(name)),
-        ...(withOptimizer ? optimizerTensors(optimizer) : []),
-      ],
-      ignore: (name) => (!withOptimizer && isOptimizerTensor(name)) || elsewhere.has(readParameterName(name)),
-    }),
-  );
+  await processes.together(async () => checkAdapters(options, checkpoint, settings));
+  await processes.together(async () => {
+    if (!isLoaded) await loadCheckpoint({ checkpoint, ...tensorsToLoad(options, checkpoint, settings) });
+  });
   if (finetune) await loadAdapters(options);
   optimizer.refreshModel();
   if (finetune) {
@@ -235,7 +325,7 @@ async function loadFrom(
     return undefined;
   }
   const state = readTrainingState(checkpoint.state, checkpoint.path);
-  if (withOptimizer) {
+  if (loadsOptimizer(settings)) {
     optimizer.numSteps = state.optimizerSteps;
     lossScaler.loadState(state.lossScaler);
   }

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { type Checkpoint, findCheckpoint, type JsonObject } from '@mtl/checkpoint';
-import type { CheckpointPlace } from '@mtl/configuration/internal';
+import type { CheckpointPlace } from '@mtl/configuration/saved';
 import { CheckpointError, changedError, MtlError } from '@mtl/errors';
 import { readTrainingState } from '@mtl/trainer';
 import { checkSavedSizes } from './check-saved.js';

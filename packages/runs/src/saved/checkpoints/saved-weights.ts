@@ -1,14 +1,15 @@
 import {
   type Checkpoint,
+  copyBox,
+  dtypeBytes,
   hostTensor,
   type LogicalTensor,
   loadCheckpoint,
   slicesOfFlatRange,
 } from '@mtl/checkpoint';
-import { copyBox, dtypeBytes } from '@mtl/checkpoint/internal';
 import { CheckpointError } from '@mtl/errors';
 import { countElements } from '@mtl/kernels';
-import { isOptimizerTensor } from '@mtl/trainer/internal';
+import { isOptimizerTensor } from '@mtl/trainer';
 
 /** Returns the complete weights in a checkpoint, whatever layout saved it. Each is loaded when it is read. */
 export function savedWeights(checkpoint: Checkpoint): LogicalTensor[] {

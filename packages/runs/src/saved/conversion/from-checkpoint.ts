@@ -1,4 +1,4 @@
-import { checkHuggingFaceArchitecture, readAnySavedConfiguration } from '@mtl/configuration/internal';
+import { checkHuggingFaceArchitecture, readAnySavedConfiguration } from '@mtl/configuration/saved';
 import { ConfigurationError } from '@mtl/errors';
 import { checkOptions, type OptionChecks, required, textOption } from '@mtl/errors/options';
 import { type HuggingFaceOrigin, type WritableDtype, writeMegatron } from '@mtl/formats';
@@ -9,15 +9,12 @@ import { findRecipe } from '../../parts/models/recipe-of.js';
 import { checkSavedWeights } from '../checkpoints/check-saved.js';
 import { openSavedCheckpoint } from '../checkpoints/open-saved-checkpoint.js';
 import { savedWeights } from '../checkpoints/saved-weights.js';
-import { iterationOption, noticesOption, storedDtypeOption } from '../option-checks.js';
+import { noticesOption, storedDtypeOption } from '../option-checks.js';
 import { exportedTokenizerNotice } from '../tokenizers/exported-tokenizer-notice.js';
 import { exportedTokenizerFiles } from '../tokenizers/hugging-face-tokenizers.js';
+import { type CheckpointSource, checkpointSourceChecks } from './model-source.js';
 
-interface CheckpointToHuggingFaceOptions {
-  /** A directory of checkpoints of a GPT or a BERT. */
-  readonly load: string;
-  /** The iteration; default the newest whole checkpoint. */
-  readonly checkpointStep?: number | undefined;
+interface CheckpointToHuggingFaceOptions extends CheckpointSource {
   /** New or empty. */
   readonly directory: string;
   /**
@@ -29,8 +26,7 @@ interface CheckpointToHuggingFaceOptions {
 }
 
 const checks: OptionChecks<CheckpointToHuggingFaceOptions> = {
-  load: required(textOption),
-  checkpointStep: iterationOption,
+  ...checkpointSourceChecks,
   directory: required(textOption),
   onNotice: required(noticesOption),
   dtype: storedDtypeOption,
@@ -86,17 +82,15 @@ export async function checkpointToHuggingFace(
  * @throws ConfigurationError MTL_OPTION, MTL_FINE_TUNING_CONVERT; CheckpointError MTL_CHECKPOINT_*,
  *   MTL_MEGATRON_CHECKPOINT
  */
-export async function checkpointToMegatron(options: {
-  /** A directory of checkpoints of a GPT or a BERT. */
-  readonly load: string;
-  /** The iteration. Default: the newest whole checkpoint. */
-  readonly checkpointStep?: number | undefined;
-  /** New or empty. */
-  readonly directory: string;
-  /** Dtype of the stored weights. Default F32. */
-  readonly dtype?: WritableDtype | undefined;
-  readonly onNotice: (notice: string) => void;
-}): Promise<{ readonly path: string; readonly written: string }> {
+export async function checkpointToMegatron(
+  options: CheckpointSource & {
+    /** New or empty. */
+    readonly directory: string;
+    /** Dtype of the stored weights. Default F32. */
+    readonly dtype?: WritableDtype | undefined;
+    readonly onNotice: (notice: string) => void;
+  },
+): Promise<{ readonly path: string; readonly written: string }> {
   checkOptions(options, { of: 'checkpointToMegatron', checks });
   const { directory, dtype } = options;
   const { checkpoint, configuration, place } = await openSavedCheckpoint(options);

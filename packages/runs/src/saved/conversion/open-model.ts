@@ -1,18 +1,24 @@
 import { basename, resolve } from 'node:path';
 import type { LogicalTensor } from '@mtl/checkpoint';
 import type { ModelKind } from '@mtl/configuration';
-import { readAnySavedConfiguration } from '@mtl/configuration/internal';
+import { readAnySavedConfiguration } from '@mtl/configuration/saved';
 import { ConfigurationError } from '@mtl/errors';
 import {
   type HuggingFaceOrigin,
+  huggingFaceModelKind,
+  readBertTask,
   readHuggingFaceBert,
   readHuggingFaceBertForTask,
   readHuggingFaceGpt,
   type TokenizerFileSource,
 } from '@mtl/formats';
-import { huggingFaceModelKind, readBertTask } from '@mtl/formats/internal';
-import type { BertModelConfiguration, BertTask, TransformerConfiguration } from '@mtl/models';
-import { bertTaskParameters, modelParameters } from '@mtl/models/internal';
+import {
+  type BertModelConfiguration,
+  type BertTask,
+  bertTaskParameters,
+  modelParameters,
+  type TransformerConfiguration,
+} from '@mtl/models';
 import { createTokenizer, type TokenizerOptions } from '@mtl/tokenizers';
 import { listEndTokens } from '../../parts/conversations/turn-tokens.js';
 import { findRecipe } from '../../parts/models/recipe-of.js';
@@ -35,7 +41,7 @@ export interface OpenedModel {
   readonly name: string;
   readonly tokenizerFiles: Readonly<Record<string, TokenizerFileSource>>;
   readonly tokenizerOptions: TokenizerOptions | undefined;
-  /** Tokens that end a text: those of the model, or else of its tokenizer. */
+  /** Tokens that end a text, as the model names them, or else its tokenizer. */
   readonly endTokens: readonly number[];
   readonly origin: HuggingFaceOrigin | undefined;
   /** The task of a fine-tuned BERT, and the names of its classes. */

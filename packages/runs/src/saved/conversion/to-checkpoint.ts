@@ -8,7 +8,8 @@ import {
   type PretrainingConfiguration,
   saveConfiguration,
 } from '@mtl/configuration';
-import { architectureFlags, findPresets, pickFields } from '@mtl/configuration/internal';
+import { findPresets, pickFields } from '@mtl/configuration/internal';
+import { architectureFlags } from '@mtl/configuration/saved';
 import { CheckpointError } from '@mtl/errors';
 import {
   checkOptions,
@@ -18,8 +19,7 @@ import {
   textOption,
   wholeNumberOption,
 } from '@mtl/errors/options';
-import { type HuggingFaceOrigin, type MegatronModel, readMegatron } from '@mtl/formats';
-import { huggingFaceModelKind } from '@mtl/formats/internal';
+import { type HuggingFaceOrigin, huggingFaceModelKind, type MegatronModel, readMegatron } from '@mtl/formats';
 import type { TransformerConfiguration } from '@mtl/models';
 import { LossScaler, type ModelOptimizer } from '@mtl/optimizer';
 import { createTokenizer, type TokenizerOptions } from '@mtl/tokenizers';

@@ -1,13 +1,18 @@
 import { basename, resolve } from 'node:path';
 import { checkOptions, type OptionChecks, required, textOption } from '@mtl/errors/options';
-import { readHuggingFaceGpt, readLoraDirectory, specifyLora } from '@mtl/formats';
+import { isAdapter, readHuggingFaceGpt, readLoraDirectory, specifyLora } from '@mtl/formats';
 import { writeGgufLora } from '@mtl/formats/gguf';
-import { isAdapter } from '@mtl/formats/internal';
-import { gptParameters } from '@mtl/models/internal';
+import { gptParameters } from '@mtl/models';
 import { openSavedAdapters } from '../adapters/checkpoint-to-lora.js';
 import { readThrough, savedWeights } from '../checkpoints/saved-weights.js';
 import { fetchFromHub } from '../hub/fetch-from-hub.js';
-import { iterationOption, noticesOption } from '../option-checks.js';
+import { noticesOption } from '../option-checks.js';
+import {
+  type CheckpointSource,
+  checkpointSourceChecks,
+  type HuggingFaceSource,
+  huggingFaceSourceChecks,
+} from './model-source.js';
 
 interface ToGgufLora {
   /** The path of a new file. */
@@ -15,29 +20,17 @@ interface ToGgufLora {
   readonly onNotice: (notice: string) => void;
 }
 
-interface CheckpointToGgufLoraOptions extends ToGgufLora {
-  /** A directory of checkpoints of a run with --lora-rank. */
-  readonly load: string;
-  /** The iteration; default the newest whole checkpoint. */
-  readonly checkpointStep?: number | undefined;
-}
+/** A checkpoint of a run with --lora-rank. */
+type CheckpointToGgufLoraOptions = ToGgufLora & CheckpointSource;
 
-interface LoraToGgufOptions extends ToGgufLora {
-  /** A directory of the transformers library with the model of the adapters. */
-  readonly loadHuggingFace: string;
-  /** Adapters of the model, in the format of PEFT. */
-  readonly loadLora: string;
-}
+/** Adapters, and the model that they belong to. */
+type LoraToGgufOptions = ToGgufLora & HuggingFaceSource & { readonly loadLora: string };
 
 const ownChecks = { path: required(textOption), onNotice: required(noticesOption) };
-const checks: OptionChecks<CheckpointToGgufLoraOptions> = {
-  ...ownChecks,
-  load: required(textOption),
-  checkpointStep: iterationOption,
-};
+const checks: OptionChecks<CheckpointToGgufLoraOptions> = { ...ownChecks, ...checkpointSourceChecks };
 const checksOfLora: OptionChecks<LoraToGgufOptions> = {
   ...ownChecks,
-  loadHuggingFace: required(textOption),
+  ...huggingFaceSourceChecks,
   loadLora: required(textOption),
 };
 

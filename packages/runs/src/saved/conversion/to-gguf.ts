@@ -2,8 +2,14 @@ import { checkOptions, choiceOption, type OptionChecks, required, textOption } f
 import type { WritableDtype } from '@mtl/formats';
 import { type GgufDtype, ggufDtypes, writeGguf, writeGgufBert } from '@mtl/formats/gguf';
 import type { BertModelConfiguration, GptModelConfiguration } from '@mtl/models';
-import { iterationOption, noticesOption } from '../option-checks.js';
+import { noticesOption } from '../option-checks.js';
 import { dtypeOfOrigin } from './from-checkpoint.js';
+import {
+  type CheckpointSource,
+  checkpointSourceChecks,
+  type HuggingFaceSource,
+  huggingFaceSourceChecks,
+} from './model-source.js';
 import { lowersCase, type OpenedModel, openCheckpointModel, openHuggingFaceModel } from './open-model.js';
 
 interface ToGguf {
@@ -14,37 +20,21 @@ interface ToGguf {
   readonly onNotice: (notice: string) => void;
 }
 
-interface CheckpointToGgufOptions extends ToGguf {
-  /** A directory of checkpoints of a GPT or a BERT. */
-  readonly load: string;
-  /** The iteration; default the newest whole checkpoint. */
-  readonly checkpointStep?: number | undefined;
-}
+/** A GPT or a BERT in a checkpoint. */
+type CheckpointToGgufOptions = ToGguf & CheckpointSource;
 
-interface HuggingFaceToGgufOptions extends ToGguf {
-  /**
-   * A directory of the transformers library with a GPT-2, a Llama or a model derived from it, or a BERT; or
-   * `org/name` on the Hub.
-   */
-  readonly loadHuggingFace: string;
-  /** Adapters of the model, in the format of PEFT, which are merged. Default: none. */
-  readonly loadLora?: string | undefined;
-}
+/** A GPT-2, a Llama, a model derived from it, or a BERT. */
+type HuggingFaceToGgufOptions = ToGguf & HuggingFaceSource;
 
 const ownChecks = {
   path: required(textOption),
   dtype: choiceOption(Object.keys(ggufDtypes)),
   onNotice: required(noticesOption),
 };
-const checks: OptionChecks<CheckpointToGgufOptions> = {
-  ...ownChecks,
-  load: required(textOption),
-  checkpointStep: iterationOption,
-};
+const checks: OptionChecks<CheckpointToGgufOptions> = { ...ownChecks, ...checkpointSourceChecks };
 const checksOfHuggingFace: OptionChecks<HuggingFaceToGgufOptions> = {
   ...ownChecks,
-  loadHuggingFace: required(textOption),
-  loadLora: textOption,
+  ...huggingFaceSourceChecks,
 };
 
 const dtypeNames: Readonly<Record<WritableDtype, GgufDtype>> = {

@@ -9,7 +9,13 @@ import {
 import { onnxDtypeNames } from '@mtl/formats/internal';
 import type { OnnxDtype } from '@mtl/formats/onnx';
 import type { BertModelConfiguration, GptModelConfiguration } from '@mtl/models';
-import { iterationOption, noticesOption } from '../option-checks.js';
+import { noticesOption } from '../option-checks.js';
+import {
+  type CheckpointSource,
+  checkpointSourceChecks,
+  type HuggingFaceSource,
+  huggingFaceSourceChecks,
+} from './model-source.js';
 import { lowersCase, type OpenedModel, openCheckpointModel, openHuggingFaceModel } from './open-model.js';
 
 interface ToOnnx {
@@ -20,37 +26,21 @@ interface ToOnnx {
   readonly onNotice: (notice: string) => void;
 }
 
-interface CheckpointToOnnxOptions extends ToOnnx {
-  /** A directory of checkpoints of a GPT or a BERT. */
-  readonly load: string;
-  /** The iteration; default the newest whole checkpoint. */
-  readonly checkpointStep?: number | undefined;
-}
+/** A GPT or a BERT in a checkpoint. */
+type CheckpointToOnnxOptions = ToOnnx & CheckpointSource;
 
-interface HuggingFaceToOnnxOptions extends ToOnnx {
-  /**
-   * A directory of the transformers library with a GPT-2, a Llama or a model derived from it, or a BERT, also
-   * a fine-tuned one; or `org/name` on the Hub.
-   */
-  readonly loadHuggingFace: string;
-  /** Adapters of the model, in the format of PEFT, which are merged. Default: none. */
-  readonly loadLora?: string | undefined;
-}
+/** A GPT-2, a Llama, a model derived from it, or a BERT, also a fine-tuned one. */
+type HuggingFaceToOnnxOptions = ToOnnx & HuggingFaceSource;
 
 const ownChecks = {
   directory: required(textOption),
   dtypes: listOption(choiceOption(onnxDtypeNames)),
   onNotice: required(noticesOption),
 };
-const checks: OptionChecks<CheckpointToOnnxOptions> = {
-  ...ownChecks,
-  load: required(textOption),
-  checkpointStep: iterationOption,
-};
+const checks: OptionChecks<CheckpointToOnnxOptions> = { ...ownChecks, ...checkpointSourceChecks };
 const checksOfHuggingFace: OptionChecks<HuggingFaceToOnnxOptions> = {
   ...ownChecks,
-  loadHuggingFace: required(textOption),
-  loadLora: textOption,
+  ...huggingFaceSourceChecks,
 };
 
 async function writeModel(

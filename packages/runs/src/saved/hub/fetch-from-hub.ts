@@ -1,7 +1,6 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import type { ProcessGroup } from '@mtl/comm';
-import { broadcastJson } from '@mtl/comm/internal';
+import { broadcastJson, type ProcessGroup } from '@mtl/comm';
 import { ConfigurationError } from '@mtl/errors';
 import { type ModelPart, parseGgufFile, parseRepository, resolveModel } from '@mtl/hub';
 import { waitTogether } from '../../parts/ranks/wait-together.js';

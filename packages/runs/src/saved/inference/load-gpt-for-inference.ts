@@ -1,6 +1,7 @@
 import { allocateParameters, type Parameter } from '@mtl/autograd';
 import type { LogicalTensor } from '@mtl/checkpoint';
-import { checkSharedModel, modelSharing, type TrainedOn } from '@mtl/configuration/internal';
+import type { TrainedOn } from '@mtl/configuration/saved';
+import { checkSharedModel, modelSharing } from '@mtl/configuration/strategies';
 import { UsageError } from '@mtl/errors';
 import {
   checkOptions,

@@ -1,13 +1,13 @@
 import { type LogicalTensor, loadCheckpoint } from '@mtl/checkpoint';
 import { readSavedConfiguration } from '@mtl/configuration';
-import type { TrainedOn } from '@mtl/configuration/internal';
+import type { TrainedOn } from '@mtl/configuration/saved';
 import { ConfigurationError } from '@mtl/errors';
 import { type OptionChecks, textOption } from '@mtl/errors/options';
 import { readHuggingFaceGpt } from '@mtl/formats';
 import type { GptModelConfiguration } from '@mtl/models';
 import { gptParameterNames } from '@mtl/models/internal';
 import type { TokenizerOptions } from '@mtl/tokenizers';
-import { isOptimizerTensor } from '@mtl/trainer/internal';
+import { isOptimizerTensor } from '@mtl/trainer';
 import { loadMerged, weightsWithAdapters } from '../adapters/merged-weights.js';
 import { openSavedCheckpoint } from '../checkpoints/open-saved-checkpoint.js';
 import { fillTensors } from '../checkpoints/saved-weights.js';

@@ -20,7 +20,7 @@ describe('exportedTokenizerFiles', () => {
     );
   });
 
-  it('copies the files of one that consists of them', async () => {
+  it('copies the files of a tokenizer that consists of files', async () => {
     const vocabFile = '/bert/words.txt';
     expect(await exportedTokenizerFiles({ type: 'BertWordPieceCase', vocabFile }, model)).toEqual({
       'vocab.txt': vocabFile,

@@ -1,5 +1,5 @@
 import { basename, dirname } from 'node:path';
-import { modelFileNames, tokenizerFiles } from '@mtl/configuration/internal';
+import { modelFileNames, tokenizerFiles } from '@mtl/configuration/saved';
 import { ConfigurationError, DataError } from '@mtl/errors';
 import type { TokenizerFileSource } from '@mtl/formats';
 import { exportTokenizer, type TokenizerOptions } from '@mtl/tokenizers';

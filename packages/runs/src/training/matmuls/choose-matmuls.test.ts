@@ -1,6 +1,6 @@
 import type { Checkpoint } from '@mtl/checkpoint';
 import { configure, type RecordedMatmuls } from '@mtl/configuration';
-import { matmulChoicesInUse, useMatmulChoices } from '@mtl/kernels/internal';
+import { matmulChoicesInUse, useMatmulChoices } from '@mtl/kernels/matmul-choices';
 import type { TransformerConfiguration } from '@mtl/models';
 import { afterEach, describe, expect, it } from 'vitest';
 import { TrainingProcesses } from '../../parts/ranks/training-processes.js';

@@ -8,7 +8,7 @@ import {
   matmulChoicesInUse,
   timeMatmuls,
   useMatmulChoices,
-} from '@mtl/kernels/internal';
+} from '@mtl/kernels/matmul-choices';
 import type { TransformerConfiguration } from '@mtl/models';
 import type { TrainingProcesses } from '../../parts/ranks/training-processes.js';
 import { planningFor, type RunPlanning } from '../run-planning.js';

@@ -3,7 +3,7 @@ import { appendFileSync, mkdirSync, readFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { ConfigurationError } from '@mtl/errors';
-import type { MatmulChoices } from '@mtl/kernels/internal';
+import type { MatmulChoices } from '@mtl/kernels/matmul-choices';
 import type { MatmulPlatform } from './matmul-platform.js';
 
 interface Line {

@@ -1,7 +1,8 @@
 import { readFileSync } from 'node:fs';
 import { cpus } from 'node:os';
 import { hostInformation } from '@mtl/kernels';
-import { type ChoosingDevice, cudaStreams, openCuda } from '@mtl/kernels/internal';
+import { cudaStreams, openCuda } from '@mtl/kernels/internal';
+import type { ChoosingDevice } from '@mtl/kernels/matmul-choices';
 import { libraryVersion } from '../../library-version.js';
 
 /** The platform that determines the algorithms of matmuls and their times. */

@@ -128,7 +128,7 @@ const rules: readonly Rule[] = [
 
 /**
  * Approximately restores the text from which a WikiText file was made; the file has spaces around
- * punctuation. The rules are those of Megatron-LM's evaluation, with their errors, so that perplexities can
+ * punctuation. The rules come from Megatron-LM's evaluation, with their errors, so that perplexities can
  * be compared.
  */
 export function detokenizeWikitext(text: string): string {

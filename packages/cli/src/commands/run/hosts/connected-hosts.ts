@@ -5,7 +5,7 @@ import {
   NativeStore,
   type StoreServer,
   waitNoticesMs,
-} from '@mtl/comm/internal';
+} from '@mtl/comm/launcher';
 import { CommunicationError, ConfigurationError, MtlError } from '@mtl/errors';
 import type { LaunchOptions } from '../launcher/launch-options.js';
 import { type HostReport, shortenReport, type Verdict } from '../reports/judge-attempt.js';

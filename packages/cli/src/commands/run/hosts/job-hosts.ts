@@ -1,4 +1,4 @@
-import { StoreServer, type StoreServerOptions } from '@mtl/comm/internal';
+import { StoreServer, type StoreServerOptions } from '@mtl/comm/launcher';
 import { CommunicationError, MtlError, UsageError } from '@mtl/errors';
 import type { HostReport, Verdict } from '../reports/judge-attempt.js';
 

@@ -1,5 +1,5 @@
 import { randomBytes, randomUUID } from 'node:crypto';
-import { readJoinTimeout, type StoreServer } from '@mtl/comm/internal';
+import { readJoinTimeout, type StoreServer } from '@mtl/comm/launcher';
 import { CommunicationError, MtlError } from '@mtl/errors';
 import { ConnectedHosts } from '../hosts/connected-hosts.js';
 import { type JobHosts, type RankFailure, SingleHost, serveStore } from '../hosts/job-hosts.js';

@@ -1,6 +1,6 @@
 import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs';
 import { basename, delimiter, extname, join, resolve } from 'node:path';
-import { isTypeScript, typescriptLoader } from '@mtl/comm/internal';
+import { isTypeScript, typescriptLoader } from '@mtl/comm/launcher';
 import { ConfigurationError } from '@mtl/errors';
 import { trainingScript } from '../../../training-script.js';
 

@@ -1,4 +1,4 @@
-import { flagsOfStart } from '@mtl/configuration/internal';
+import { flagsOfStart } from '@mtl/configuration/saved';
 import { CommunicationError, ConfigurationError, type MtlError } from '@mtl/errors';
 import type { RankExit } from '../launcher/rank-process.js';
 

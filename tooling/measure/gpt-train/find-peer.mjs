@@ -5,7 +5,7 @@ import { existsSync } from 'node:fs';
  * Undefined if MTL_PEER is not set; then only our program is measured. Ends the program with status 2 if the
  * file does not exist.
  */
-export function findYardstick({ MTL_PEER: path }) {
+export function findPeer({ MTL_PEER: path }) {
   if (path === undefined || existsSync(path)) return path;
   console.error(
     `error[MTL_PEER]: MTL_PEER names ${path}, which is not there\n  remedy: name a script that times PyTorch, or leave MTL_PEER unset to time only our side`,

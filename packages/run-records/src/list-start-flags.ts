@@ -1,4 +1,4 @@
-import { flagsOfStart } from '@mtl/configuration/internal';
+import { flagsOfStart } from '@mtl/configuration/saved';
 import type { RunStart } from './run-record.js';
 
 /**

@@ -2,7 +2,7 @@ import { allocateParameters, initializeParameter } from '@mtl/autograd';
 import { configure, describeGptModel, type RunOptions } from '@mtl/configuration';
 import { mergeOptions } from '@mtl/configuration/testing/merge-options';
 import { parameterTensors, writeHuggingFaceGpt } from '@mtl/formats';
-import { gptParameters } from '@mtl/models/internal';
+import { gptParameters } from '@mtl/models';
 import { createTokenizer } from '@mtl/tokenizers';
 
 /** Writes the model of a run with initial values, as the base model of adapters. */
