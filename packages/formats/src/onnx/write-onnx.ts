@@ -120,12 +120,20 @@ function chooseBertClass(model: BertModelConfiguration, task: BertTask | undefin
 }
 
 /**
+ * The model types of which transformers.js knows the cache. It takes no more from config.json, since all else
+ * is in the graph.
+ */
+const knownTypes: ReadonlySet<string> = new Set([
+  'gpt2', 'llama', 'mistral', 'qwen2', 'qwen3', 'smollm3', 'qwen2_moe', 'qwen3_moe',
+]);
+
+/**
  * Returns config.json and generation_config.json of a GPT. Its model type is the one of the transformers
- * library that describes it. A GPT that none describes is a `llama` with its sizes: transformers.js takes the
- * names of the cache from config.json, and all else is in the graph.
+ * library that describes it, if transformers.js knows it; any other GPT is a `llama` with its sizes.
  */
 function describeGpt({ model, endTokens = [], origin }: WriteOnnxGptOptions) {
-  const modelType = chooseGptType(model, origin?.config.model_type as string | undefined);
+  const described = chooseGptType(model, origin?.config.model_type as string | undefined);
+  const modelType = described !== undefined && knownTypes.has(described) ? described : undefined;
   const own = origin?.config.model_type === modelType ? origin : undefined;
   const { inConfig, inGeneration } = tokenFields(modelType ?? 'llama', { origin: own, endTokens });
   const { hiddenSize, numLayers, numAttentionHeads, vocabularySize, maxPositionEmbeddings } = model;

@@ -1,8 +1,14 @@
-import type { BlockSpecification, FeedForwardSpecification, GeluFeedForwardSpecification } from '@mtl/models';
+import type {
+  BlockSpecification,
+  ExpertsSpecification,
+  FeedForwardSpecification,
+  GeluFeedForwardSpecification,
+} from '@mtl/models';
 import { text } from '../graph/attributes.js';
 import type { Value } from '../graph/graph-builder.js';
-import { applyLinear, type ModelGraph } from './layer-scope.js';
-import { refuseKind, refuseModel } from './refusals.js';
+import { applyExperts } from './experts.js';
+import { applyLinear, type ModelGraph, type NamedFeedForward } from './layer-scope.js';
+import { refuseKind } from './refusals.js';
 
 type FeedForward = BlockSpecification['feedForward'];
 
@@ -73,20 +79,17 @@ const activations: Readonly<Record<string, Activation>> = {
 /**
  * Applies a feed-forward network to [N, H].
  *
- * @throws CheckpointError MTL_ONNX_ARCHITECTURE for experts, and for a kind without a graph
+ * @throws CheckpointError MTL_ONNX_ARCHITECTURE for a kind without a graph
  */
-export function applyFeedForward(
-  model: ModelGraph,
-  input: Value,
-  { name, hiddenSize, specification }: { name: string; hiddenSize: number; specification: FeedForward },
-): Value {
+export function applyFeedForward(model: ModelGraph, input: Value, network: NamedFeedForward): Value {
+  const { name, hiddenSize, specification } = network;
   const { kind, ffnHiddenSize, bias } = specification;
   if (kind === 'mixture-of-experts') {
-    throw refuseModel(
-      'no graph computes a mixture of experts',
-      'a model without experts',
-      'write it for llama.cpp with --to gguf FILE, or as a directory of Hugging Face with --save-hf DIR',
-    );
+    return applyExperts(model, input, {
+      ...network,
+      specification: specification as ExpertsSpecification,
+      applyShared: applyFeedForward,
+    });
   }
   const { numParts, apply } =
     activations[kind] ?? refuseKind('feed-forward network', kind, Object.keys(activations));

@@ -1,8 +1,10 @@
+import { refuseModel } from '../blocks/refusals.js';
 import { int } from '../graph/attributes.js';
 import type { StoredTensor } from '../graph/graph-builder.js';
 import { lookUpBytes, multiplyBytes } from './byte-storage.js';
 import { addBias } from './float-storage.js';
 import type { WeightTensor } from './model-weights.js';
+import { applyQuantizedExperts } from './quantized-experts.js';
 import type { Storage } from './storage.js';
 
 /** The number of weights with a common scale. */
@@ -111,4 +113,27 @@ export const fourBitStorage: Storage = {
   },
   lookUp: lookUpBytes,
   logits: multiplyBytes,
+  experts: (graph, input, layers) =>
+    applyQuantizedExperts(graph, input, { ...layers, bits: 4, blockSize, quantize: storeExpertLevels }),
 };
+
+/**
+ * Returns the matrices [E, O, I] of experts in levels of 4 bits.
+ *
+ * @throws CheckpointError MTL_ONNX_ARCHITECTURE for rows that are no whole blocks: `QMoE` has no others
+ */
+function storeExpertLevels(weight: WeightTensor): ReturnType<typeof storeFourBits> {
+  const [numExperts, outputs, inputs] = weight.shape as [number, number, number];
+  if (inputs % blockSize !== 0) {
+    throw refuseModel(
+      `q4 of experts whose rows have ${inputs} weights (${weight.name})`,
+      `rows of a multiple of ${blockSize}`,
+      'write the model with --dtype q8',
+    );
+  }
+  const { values, scales } = storeFourBits({ ...weight, shape: [numExperts * outputs, inputs] });
+  return {
+    values: { ...values, shape: [numExperts, outputs, inputs / 2] },
+    scales: { ...scales, shape: [numExperts, outputs, inputs / blockSize] },
+  };
+}
