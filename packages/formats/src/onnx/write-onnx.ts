@@ -124,7 +124,14 @@ function chooseBertClass(model: BertModelConfiguration, task: BertTask | undefin
  * is in the graph.
  */
 const knownTypes: ReadonlySet<string> = new Set([
-  'gpt2', 'llama', 'mistral', 'qwen2', 'qwen3', 'smollm3', 'qwen2_moe', 'qwen3_moe',
+  'gpt2',
+  'llama',
+  'mistral',
+  'qwen2',
+  'qwen3',
+  'smollm3',
+  'qwen2_moe',
+  'qwen3_moe',
 ]);
 
 /**

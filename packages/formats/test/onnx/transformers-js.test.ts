@@ -122,7 +122,6 @@ describe.skipIf(!hasTransformersJs)(`transformers.js with other dtypes ${skipped
     async (dtype, name, index) => {
       using tiny = await randomModel(models[name]);
       const { mean } = measureDifference(tiny.logProbabilities(tokens), answers[index]!.logits[0]!);
-      console.log(dtype, name, mean);
       const times = tiny.model.tieEmbeddings ? timesTied : 1;
       expect(mean).toBeLessThan(times * bounds[dtype]);
       // so that a file with other weights would not pass for one of this dtype

@@ -41,7 +41,9 @@ export function routeTokens(
   const logits = graph.op('Gemm', [rows, matrix, ...bias], { attributes: { transB: int(1) } });
   const scores = scoreExperts(graph, logits, router);
   const biased =
-    router.expertBias === undefined ? scores : graph.op('Add', [scores, parameter('expert_bias', [numExperts])]);
+    router.expertBias === undefined
+      ? scores
+      : graph.op('Add', [scores, parameter('expert_bias', [numExperts])]);
   const allowed = keepGroups(graph, biased, { router, numExperts, topK });
   const [, chosen] = takeLargest(graph, allowed, topK) as [Value, Value];
   const { logarithms, sum } = weighExperts(graph, { logits, scores, chosen }, specification);

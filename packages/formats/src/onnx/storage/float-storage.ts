@@ -59,9 +59,7 @@ export function floatStorage(type: FloatType): Storage {
     logits: linear,
     experts: (graph, input, { logits, topK, activation, first, second }) => {
       const weights = [first, second].flatMap(({ weight, bias }) =>
-        [weight, bias].map((tensor) =>
-          tensor === undefined ? '' : graph.weight(storeFloats(tensor, type)),
-        ),
+        [weight, bias].map((tensor) => (tensor === undefined ? '' : graph.weight(storeFloats(tensor, type)))),
       );
       return graph.op('MoE', [input, logits, ...weights], {
         domain: 'com.microsoft',
