@@ -170,7 +170,7 @@ describe.skipIf(!hasTransformersJs || !hasChromium)(`a page in Chromium, without
 
   it('says how many megabytes it loaded', async () => {
     expect(await page.locator('#size').textContent()).toMatch(
-      /^0\.\d MB of model \(fp32\), 15 MB of runtime$/,
+      /^0\.\d MB of model \(fp32\), 15 MB of runtime, on the CPU$/,
     );
   });
 
@@ -212,6 +212,32 @@ describe.skipIf(!hasTransformersJs || !hasChromium)(`a page in Chromium, without
       expect(await page.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(360);
     }
   }, 120_000);
+});
+
+describe.skipIf(!hasTransformersJs || !hasChromium)(`a page with a GPU ${skipped}`, () => {
+  it('computes on a GPU that is in software where the address says so, and else on the CPU', async () => {
+    const folder = await writePage('gpu', '--load', run);
+    const whole = await generateGreedily('the cat number', 6);
+    for (const [search, place] of [
+      ['?device=webgpu', '27 MB of runtime, on the GPU'],
+      ['', '15 MB of runtime, on the CPU'],
+    ] as const) {
+      const chromium = new ModelPage();
+      try {
+        const page = await chromium.open(folder, { gpu: 'software', search });
+        await page.getByText(isReady).waitFor();
+        expect(await page.locator('#size').textContent()).toContain(place);
+        await page.getByLabel('Sample').uncheck();
+        await page.getByLabel('Text to continue').fill('the cat number');
+        await page.getByLabel('Most tokens').fill('6');
+        await page.getByRole('button', { name: 'Generate' }).click();
+        await page.getByText(isAnswered).waitFor();
+        expect(await page.locator('#output p').last().textContent()).toBe(whole);
+      } finally {
+        await chromium.close();
+      }
+    }
+  }, 300_000);
 });
 
 describe.skipIf(!hasTransformersJs || !hasChromium)(`a page with a chat template ${skipped}`, () => {
