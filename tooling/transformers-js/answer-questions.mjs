@@ -4,8 +4,9 @@ const oneThread = { intraOpNumThreads: 1 };
  * Answers questions about ONNX directories with transformers.js, in Node and in browsers.
  *
  * @param {any} library transformers.js
- * @param {readonly (import('./ask-transformers-js.mjs').TransformersJsQuestion & { readonly name: string, readonly parent: string })[]} questions
- *   the name of each directory, and the path or the address of the folder that it is in
+ * @param {readonly (import('./ask-transformers-js.mjs').TransformersJsQuestion & { readonly name: string,
+ *   readonly parent: string })[]} questions the name of each directory, and the path or the address of the
+ *   folder that it is in
  * @returns {Promise<string>} the answers in JSON
  */
 export async function answerQuestions(library, questions) {

@@ -206,8 +206,8 @@ describe.skipIf(!hasTransformersJs)(`transformers.js with models of mtl ${skippe
 
   /**
    * Bounds of the differences between the two builds of ONNX Runtime, which were 2e-6, 6e-4, 2e-5 and 0.06:
-   * sums of float32 in another order, after which half precision or a byte is rounded the other way. q4 rounds
-   * inputs to bytes in blocks, which each processor's kernel of `MatMulNBits` does in its own way.
+   * sums of float32 in another order, after which half precision or a byte is rounded the other way. q4
+   * rounds inputs to bytes in blocks, which each processor's kernel of `MatMulNBits` does in its own way.
    */
   const bounds = { fp32: 1e-4, fp16: 2e-3, q8: 1e-3, q4: 0.12 } as const;
 

@@ -2,7 +2,10 @@ import { cpSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-/** Copies a BERT of the transformers library into a directory, with a vocabulary of its size. Returns its path. */
+/**
+ * Copies a BERT of the transformers library into a directory, with a vocabulary of its size. Returns its
+ * path.
+ */
 export function copyBert(directory: string, kind: string): string {
   const copy = join(directory, `bert-${kind}`);
   const own = new URL(`../../../formats/fixtures/huggingface-bert-${kind}`, import.meta.url);

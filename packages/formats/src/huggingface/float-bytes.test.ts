@@ -3,7 +3,9 @@ import { float16Value } from '@mtl/kernels/internal';
 import { describe, expect, it } from 'vitest';
 import { encodeFloats } from './float-bytes.js';
 
-/** Float32 bits of all exponents and both signs, next to what float16 numbers are, and halfway between them. */
+/**
+ * Float32 bits of all exponents and both signs, next to what float16 numbers are, and halfway between them.
+ */
 function* hardBits(): Generator<number> {
   const value = new Float32Array(1);
   const bits = new Uint32Array(value.buffer);

@@ -9,9 +9,11 @@ type Router = ExpertsSpecification['router'];
 
 /** The experts of each row, as `MoE` takes them. */
 interface Routing {
-  /** [N, E], of the activations' type: the logarithms of the weights of k experts, and `unchosen` elsewhere. */
+  /**
+   * [N, E], of the activations' type: the logarithms of the weights of k experts, and `unchosen` elsewhere.
+   */
   readonly logits: Value;
-  /** What the sums of the experts are multiplied by: a number, or [N, 1]. Undefined: nothing. */
+  /** A factor of the sums of the experts: a number, or [N, 1]. Undefined: 1. */
   readonly factor: Value | undefined;
 }
 

@@ -4,7 +4,7 @@ import { int } from '../graph/attributes.js';
 import type { FloatType } from '../graph/data-types.js';
 import type { GraphBuilder, StoredTensor, Value } from '../graph/graph-builder.js';
 import type { WeightTensor } from './model-weights.js';
-import type { ExpertLayers, LinearLayer, Storage } from './storage.js';
+import type { LinearLayer, Storage } from './storage.js';
 
 /** The largest magnitude of FLOAT16. */
 const mostOfFloat16 = 65_504;

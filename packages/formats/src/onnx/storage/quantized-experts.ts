@@ -13,7 +13,9 @@ interface QuantizedExperts extends ExpertLayers {
   quantize(weight: WeightTensor): { readonly values: StoredTensor; readonly scales: StoredTensor };
 }
 
-/** Applies experts whose matrices are in integers of some bits, with scales for each row or for blocks of it. */
+/**
+ * Applies experts whose matrices are in integers of some bits, with scales for each row or for blocks of it.
+ */
 export function applyQuantizedExperts(
   graph: GraphBuilder,
   input: Value,
