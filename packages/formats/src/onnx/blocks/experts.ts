@@ -1,14 +1,13 @@
 import type { BlockSpecification, ExpertsSpecification } from '@mtl/models';
-import { type AttributeValue, float, int, text } from '../graph/attributes.js';
+import { int } from '../graph/attributes.js';
 import type { Value } from '../graph/graph-builder.js';
 import type { WeightTensor } from '../storage/model-weights.js';
+import { describeExpertActivation, describeSharedNetwork } from './activations.js';
 import { inFloat32, type ModelGraph, type NamedFeedForward, takeFloats } from './layer-scope.js';
-import { refuseModel } from './refusals.js';
 import { routeTokens } from './routing.js';
 
 // E experts, of which a token uses k; N rows, H hidden size, F width of an expert
 
-type Activation = ExpertsSpecification['activation'];
 type FeedForward = BlockSpecification['feedForward'];
 
 /** A mixture of experts in a layer, and how the network of its shared experts is applied. */
@@ -31,7 +30,7 @@ export function applyExperts(model: ModelGraph, input: Value, call: ExpertsCall)
     weight: weights.take(`${name}.experts.${layer}.weight`, shape),
     bias: bias ? weights.take(`${name}.experts.${layer}.bias`, shape.slice(0, -1)) : undefined,
   });
-  const { attributes, isGated } = describeActivation(activation);
+  const { attributes, isGated } = describeExpertActivation(activation);
   const up = take('linear_fc1', [numExperts, (isGated ? 2 : 1) * ffnHiddenSize, hiddenSize]);
   const first = isGated ? { weight: takeTurns(up.weight), bias: up.bias && takeTurns(up.bias) } : up;
   const second = take('linear_fc2', [numExperts, hiddenSize, ffnHiddenSize]);
@@ -40,32 +39,6 @@ export function applyExperts(model: ModelGraph, input: Value, call: ExpertsCall)
   const routed = factor === undefined ? sums : graph.op('Mul', [sums, factor]);
   const { shared } = specification;
   return shared === undefined ? routed : graph.op('Add', [routed, applySharedExperts(model, input, call)]);
-}
-
-/** Returns the attributes of `MoE` for an activation. */
-function describeActivation({ kind, clamp, linearOffset = 0 }: Activation): {
-  readonly isGated: boolean;
-  readonly attributes: Readonly<Record<string, AttributeValue>>;
-} {
-  if (kind === 'geluTanh') return { isGated: false, attributes: { activation_type: text('gelu') } };
-  if (kind !== 'swiglu' && kind !== 'clampedQuickGeglu') {
-    throw refuseModel(
-      `experts with the activation '${kind}', which ONNX Runtime's MoE lacks`,
-      'one of swiglu, clampedQuickGeglu, geluTanh',
-      'write it as a directory of Hugging Face with --save-hf DIR',
-    );
-  }
-  return {
-    isGated: true,
-    attributes: {
-      activation_type: text('swiglu'),
-      // gates and values take turns; the CPU knows no other order
-      swiglu_fusion: int(1),
-      activation_alpha: float(kind === 'swiglu' ? 1 : 1.702),
-      activation_beta: float(linearOffset),
-      ...(clamp === undefined ? {} : { swiglu_limit: float(clamp) }),
-    },
-  };
 }
 
 /**
@@ -106,7 +79,7 @@ function applySharedExperts(model: ModelGraph, input: Value, call: ExpertsCall):
   const { activation, bias, shared } = specification;
   const { graph } = model;
   const { ffnHiddenSize, gate } = shared!;
-  const network = { ...describeShared(activation), ffnHiddenSize, bias } as FeedForward;
+  const network = { ...describeSharedNetwork(activation), ffnHiddenSize, bias } as FeedForward;
   const output = applyShared(model, input, {
     name: `${name}.shared_experts`,
     hiddenSize,
@@ -118,11 +91,4 @@ function applySharedExperts(model: ModelGraph, input: Value, call: ExpertsCall):
     graph.op('Sigmoid', [graph.op('Gemm', [value, weight], { attributes: { transB: int(1) } })]),
   );
   return graph.op('Mul', [output, opened]);
-}
-
-/** Returns the kind of a dense network with an activation of experts. */
-function describeShared({ kind, clamp, linearOffset }: Activation) {
-  if (kind === 'geluTanh') return { kind: 'gelu', geluKind: 'tanh' };
-  if (kind === 'swiglu' && clamp === undefined && linearOffset === undefined) return { kind: 'swiglu' };
-  return { kind: 'clamped-glu', gate: kind, clamp, linearOffset };
 }

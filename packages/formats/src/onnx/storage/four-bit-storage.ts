@@ -141,10 +141,10 @@ function checkWidths(layers: ExpertLayers): void {
 
 /** Returns the matrices [E, O, I] of experts in levels of 4 bits. */
 function storeExpertLevels(weight: WeightTensor): ReturnType<typeof storeFourBits> {
-  const [numExperts, outputs, inputs] = weight.shape as [number, number, number];
-  const { values, scales } = storeFourBits({ ...weight, shape: [numExperts * outputs, inputs] });
+  const [count, outputs, inputs] = weight.shape as [number, number, number];
+  const { values, scales } = storeFourBits({ ...weight, shape: [count * outputs, inputs] });
   return {
-    values: { ...values, shape: [numExperts, outputs, inputs / 2] },
-    scales: { ...scales, shape: [numExperts, outputs, inputs / blockSize] },
+    values: { ...values, shape: [count, outputs, inputs / 2] },
+    scales: { ...scales, shape: [count, outputs, inputs / blockSize] },
   };
 }
