@@ -6,26 +6,30 @@ import { fileURLToPath } from 'node:url';
 /** The folder where `npm run dev -- transformers-js` installs the library. */
 export const transformersJsFolder = fileURLToPath(new URL('../build/transformers-js', import.meta.url));
 
+/** The module with which questions are answered, in Node and in browsers. */
+export const answerQuestionsFile = fileURLToPath(new URL('answer-questions.mjs', import.meta.url));
+
 /** True where `npm run dev -- transformers-js` has installed it. */
 export const hasTransformersJs = existsSync(join(transformersJsFolder, 'installed.json'));
 
 /**
  * A question about a directory: the logits after sequences of tokens of a GPT, in one batch that is padded on
  * the left; with a `count` the most likely tokens after each of them. Calls of a pipeline, each with its
- * arguments.
+ * arguments. Pairs of texts to classify.
  *
  * @typedef {{
  *   readonly directory: string,
  *   readonly dtype?: string,
  *   readonly sequences?: readonly (readonly number[])[],
  *   readonly count?: number,
+ *   readonly pairs?: readonly (readonly [string, string])[],
  *   readonly pipeline?: { readonly task: string, readonly calls: readonly (readonly unknown[])[] },
  * }} TransformersJsQuestion
  */
 
 /**
  * The logits [position][token] of each sequence, the tokens after each one, and the results of the pipeline's
- * calls.
+ * calls, or the logits of each pair.
  *
  * @typedef {{
  *   readonly logits: readonly (readonly (readonly number[])[])[],

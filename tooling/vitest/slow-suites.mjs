@@ -19,13 +19,14 @@ export const slowSuites = {
   },
   'packages/cli': {
     'test/calibrate.test.ts': 18,
-    'test/convert-onnx.test.ts': 26,
+    'test/convert-onnx.test.ts': 50,
     'test/eval-tasks.test.ts': 22,
     'test/gguf-of-runs.test.ts': 30,
     'test/model.test.ts': 82,
     'test/run/launchers.test.ts': 16,
     'test/run/own-blocks.test.ts': 14,
     'test/run/two-hosts.test.ts': 34,
+    'test/transformers-js.test.ts': 40,
   },
   'packages/bert-tasks': {
     'test/fine-tuning-layouts.test.ts': 46,
@@ -37,7 +38,7 @@ export const slowSuites = {
   'packages/formats': {
     'test/gguf/llama-cpp.test.ts': 60,
     'test/onnx/bert.test.ts': 10,
-    'test/onnx/transformers-js.test.ts': 70,
+    'test/onnx/transformers-js.test.ts': 90,
   },
   'packages/runs': {
     'src/training/healthy-runs.test.ts': 11,

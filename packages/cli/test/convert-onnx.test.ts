@@ -6,6 +6,7 @@ import { askTransformersJs, hasTransformersJs, transformersJsFolder } from '@mtl
 import { reportEngine } from '@mtl/tooling/report-engine';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { copyBert } from './support/copy-bert.js';
 import { hasChromium, ModelPage } from './support/model-page.js';
 import { runMtlHere } from './support/run-mtl-here.js';
 import { runMtlIn } from './support/run-mtl-in.js';
@@ -71,9 +72,9 @@ describe('mtl convert --to onnx', () => {
     const copy = inDirectory('mixtral');
     cpSync(mixture, copy, { recursive: true });
     cpSync(inDirectory('cats.json'), join(copy, 'tokenizer.json'));
-    const text = await refused('convert', '--load-hf', copy, '--to', 'onnx', target);
-    expect(text).toContain('error[MTL_ONNX_ARCHITECTURE]: ONNX: no graph computes a mixture of experts');
-    expect(text).toMatch(/remedy: write it for llama.cpp/);
+    const text = await refused('convert', '--load-hf', copy, '--to', 'onnx', target, '--dtype', 'q4');
+    expect(text).toContain('error[MTL_ONNX_ARCHITECTURE]: ONNX: q4 of experts whose rows have 14 weights');
+    expect(text).toMatch(/remedy: write the model with --dtype q8/);
     expect(existsSync(target)).toBe(false);
   });
 
@@ -98,19 +99,6 @@ describe('mtl convert --to onnx', () => {
   );
 });
 
-/** Copies a BERT of the transformers library, with a vocabulary of its size. */
-function copyBert(kind: string): string {
-  const copy = inDirectory(`bert-${kind}`);
-  const own = new URL(`../../formats/fixtures/huggingface-bert-${kind}`, import.meta.url);
-  cpSync(fileURLToPath(own), copy, { recursive: true });
-  const config = JSON.parse(readFileSync(join(copy, 'config.json'), 'utf8')) as { vocab_size: number };
-  const special = ['[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]'];
-  const tokens = Array.from({ length: config.vocab_size }, (_, id) => special[id] ?? `word${id}`);
-  writeFileSync(join(copy, 'vocab.txt'), `${tokens.join('\n')}\n`);
-  writeFileSync(join(copy, 'tokenizer_config.json'), JSON.stringify({ do_lower_case: true }));
-  return copy;
-}
-
 describe('mtl convert --to onnx of a BERT of the transformers library', () => {
   it.each([
     ['masked', 'BertForMaskedLM', 'logits'],
@@ -118,7 +106,7 @@ describe('mtl convert --to onnx of a BERT of the transformers library', () => {
     ['span', 'BertForQuestionAnswering', 'end_logits'],
   ])('takes the head that its class has (%s)', async (kind, className, output) => {
     const target = inDirectory(`onnx-${kind}`);
-    await mtl('convert', '--load-hf', copyBert(kind), '--to', 'onnx', target);
+    await mtl('convert', '--load-hf', copyBert(directory.path, kind), '--to', 'onnx', target);
     const config = JSON.parse(readFileSync(join(target, 'config.json'), 'utf8'));
     expect(config.architectures).toEqual([className]);
     // the name of an output is in the file as it is
@@ -128,7 +116,7 @@ describe('mtl convert --to onnx of a BERT of the transformers library', () => {
   });
 
   it('refuses multiple choice', async () => {
-    const choice = copyBert('choice');
+    const choice = copyBert(directory.path, 'choice');
     expect(await refused('convert', '--load-hf', choice, '--to', 'onnx', inDirectory('none'))).toContain(
       'error[MTL_ONNX_ARCHITECTURE]: ONNX: transformers.js has no pipeline for multiple choice',
     );
@@ -182,7 +170,7 @@ describe.skipIf(!hasTransformersJs || !hasChromium)(`a page in Chromium, without
 
   it('says how many megabytes it loaded', async () => {
     expect(await page.locator('#size').textContent()).toMatch(
-      /^0\.\d MB of model \(fp32\), 15 MB of runtime$/,
+      /^0\.\d MB of model \(fp32\), 15 MB of runtime, on the CPU$/,
     );
   });
 
@@ -224,6 +212,32 @@ describe.skipIf(!hasTransformersJs || !hasChromium)(`a page in Chromium, without
       expect(await page.evaluate('document.documentElement.scrollWidth')).toBeLessThanOrEqual(360);
     }
   }, 120_000);
+});
+
+describe.skipIf(!hasTransformersJs || !hasChromium)(`a page with a GPU ${skipped}`, () => {
+  it('computes on a GPU that is in software where the address says so, and else on the CPU', async () => {
+    const folder = await writePage('gpu', '--load', run);
+    const whole = await generateGreedily('the cat number', 6);
+    for (const [search, place] of [
+      ['?device=webgpu', '27 MB of runtime, on the GPU'],
+      ['', '15 MB of runtime, on the CPU'],
+    ] as const) {
+      const chromium = new ModelPage();
+      try {
+        const page = await chromium.open(folder, { gpu: 'software', search });
+        await page.getByText(isReady).waitFor();
+        expect(await page.locator('#size').textContent()).toContain(place);
+        await page.getByLabel('Sample').uncheck();
+        await page.getByLabel('Text to continue').fill('the cat number');
+        await page.getByLabel('Most tokens').fill('6');
+        await page.getByRole('button', { name: 'Generate' }).click();
+        await page.getByText(isAnswered).waitFor();
+        expect(await page.locator('#output p').last().textContent()).toBe(whole);
+      } finally {
+        await chromium.close();
+      }
+    }
+  }, 300_000);
 });
 
 describe.skipIf(!hasTransformersJs || !hasChromium)(`a page with a chat template ${skipped}`, () => {

@@ -1,7 +1,8 @@
 /**
  * A page that answers with the model in its folder. The library and the runtime are in the folder as well: nothing
- * is fetched from elsewhere. ONNX Runtime computes in a worker, so that the page answers while it does.
+ * is fetched from elsewhere. On the CPU, ONNX Runtime computes in a worker, so that the page answers while it does.
  */
+import { device, settings } from './device.js';
 import {
   AutoModelForCausalLM,
   AutoTokenizer,
@@ -23,7 +24,7 @@ env.useBrowserCache = false;
 env.useWasmCache = false;
 env.backends.onnx.wasm.wasmPaths = new URL('runtime/', document.baseURI).href;
 env.backends.onnx.wasm.numThreads = 1;
-env.backends.onnx.wasm.proxy = true;
+env.backends.onnx.wasm.proxy = device === 'wasm';
 
 const inMegabytes = (bytes) => `${(bytes / 1e6).toFixed(bytes < 1e7 ? 1 : 0)} MB`;
 const say = (words) => {
@@ -31,21 +32,22 @@ const say = (words) => {
 };
 const fail = (error) => {
   status.classList.add('failed');
-  say(`This does not work: ${error?.message ?? error}`);
+  const advice = device === 'webgpu' ? ' Add ?device=wasm to the address to compute on the CPU.' : '';
+  say(`This does not work: ${error?.message ?? error}${advice}`);
 };
 
 const stopping = new InterruptableStoppingCriteria();
-let settings;
 let tokenizer;
 let model;
 /** The messages of the conversation, where the model has a chat template. */
 let messages = [];
 
 async function load() {
-  settings = await (await fetch('page.json')).json();
-  const { modelBytes, runtimeBytes, dtype, hasChatTemplate, maxPositions } = settings;
+  const { modelBytes, dtype, hasChatTemplate, maxPositions } = settings;
+  const [runtimeBytes, place] =
+    device === 'wasm' ? [settings.runtimeBytes, 'CPU'] : [settings.gpuRuntimeBytes, 'GPU'];
   find('size').textContent =
-    `${inMegabytes(modelBytes)} of model (${dtype}), ${inMegabytes(runtimeBytes)} of runtime`;
+    `${inMegabytes(modelBytes)} of model (${dtype}), ${inMegabytes(runtimeBytes)} of runtime, on the ${place}`;
   const loaded = new Map();
   const onProgress = ({ status: kind, file, loaded: bytes }) => {
     if (kind !== 'progress') return;
@@ -54,7 +56,7 @@ async function load() {
     progress.value = Math.min(sum / modelBytes, 1);
   };
   tokenizer = await AutoTokenizer.from_pretrained('model');
-  const options = { dtype, device: 'wasm', progress_callback: onProgress };
+  const options = { dtype, device, progress_callback: onProgress };
   model = await AutoModelForCausalLM.from_pretrained('model', options);
   lengthField.max = String(maxPositions - 1);
   lengthField.value = String(Math.min(100, Math.floor(maxPositions / 2)));

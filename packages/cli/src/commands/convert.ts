@@ -71,7 +71,7 @@ export function convertCommand(): Command {
     .addOption(
       choiceOption(
         '--dtype <name>',
-        'Data type of the stored weights; --outtype is the same. With --to onnx a list: fp32,q8. [as in the directory that the model came from, else float32]',
+        'Data type of the stored weights; --outtype is the same. With --to onnx a list: fp32,q8. [onnx: fp32, page: q8; else as in the directory that the model came from, or float32]',
         allDtypes,
         { several: true },
       ),

@@ -9,7 +9,7 @@ import { expect } from 'vitest';
 const executablePath = ['/usr/bin/chromium', '/usr/bin/chromium-browser'].find(existsSync) ?? '';
 export const hasChromium = executablePath !== '';
 const args = [
-  ...['--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run'],
+  ...['--headless', '--no-sandbox', '--disable-quic', '--no-first-run'],
   ...['--disable-background-networking', '--disable-component-update', '--disable-sync'],
 ];
 
@@ -21,6 +21,12 @@ const types: Readonly<Record<string, string>> = {
   '.json': 'application/json',
   '.wasm': 'application/wasm',
 };
+
+/** The flags for a GPU: none, or one in software. */
+const gpuFlags = {
+  none: ['--disable-gpu'],
+  software: ['--enable-unsafe-webgpu', '--use-webgpu-adapter=swiftshader', '--enable-unsafe-swiftshader'],
+} as const;
 
 /** Serves a folder as any static server does: files by their paths, and no more. */
 async function serveFolder(folder: string): Promise<Server> {
@@ -47,10 +53,17 @@ export class ModelPage {
   #server: Server | undefined;
   #browser: BrowserContext | undefined;
 
-  async open(folder: string): Promise<Page> {
+  /** `gpu`: default none. `search`: what follows the address, with its question mark. */
+  async open(
+    folder: string,
+    { gpu = 'none', search = '' }: { readonly gpu?: keyof typeof gpuFlags; readonly search?: string } = {},
+  ): Promise<Page> {
     this.#server = await serveFolder(folder);
     const origin = `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
-    this.#browser = await chromium.launchPersistentContext(this.#profile, { executablePath, args });
+    this.#browser = await chromium.launchPersistentContext(this.#profile, {
+      executablePath,
+      args: [...args, ...gpuFlags[gpu]],
+    });
     await this.#browser.route(
       (url) => url.origin !== origin,
       async (route) => {
@@ -64,7 +77,7 @@ export class ModelPage {
       if (message.type() === 'error') this.problems.push(message.text());
     });
     page.on('pageerror', ({ message }) => this.problems.push(message));
-    await page.goto(`${origin}/`);
+    await page.goto(`${origin}/${search}`);
     return page;
   }
 

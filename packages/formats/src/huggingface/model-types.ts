@@ -32,6 +32,8 @@ export interface ModelType {
   readonly name: string;
   /** The programs that train such a model, and the options that they have instead of its directory. */
   readonly trainedWith: string;
+  /** True if transformers.js does not know the shapes of the type's cache. Default: it does. */
+  readonly lacksOnnxCache?: true;
   /**
    * Fields of config.json that correspond to no property of our models. A field that is present must have a
    * value of the given type.
@@ -296,6 +298,7 @@ export const modelTypes = {
     className: 'StableLmForCausalLM',
     name: 'a StableLM',
     trainedWith: gptCommands,
+    lacksOnnxCache: true,
     typed: {},
     fields: [
       size('hiddenSize', ['hidden_size']),
@@ -321,6 +324,7 @@ export const modelTypes = {
     className: 'MixtralForCausalLM',
     name: 'a Mixtral',
     trainedWith: gptCommands,
+    lacksOnnxCache: true,
     typed: {},
     fields: [
       size('hiddenSize', ['hidden_size']),
@@ -360,6 +364,7 @@ export const modelTypes = {
     className: 'OlmoeForCausalLM',
     name: 'an OLMoE',
     trainedWith: gptCommands,
+    lacksOnnxCache: true,
     typed: {},
     fields: [
       size('hiddenSize', ['hidden_size']),

@@ -12,6 +12,7 @@ import { chooseBertType, encodeBertConfiguration } from '../huggingface/bert-con
 import { inOrder } from '../huggingface/config-fields.js';
 import { encodeGptConfiguration } from '../huggingface/gpt-configuration.js';
 import type { HuggingFaceOrigin } from '../huggingface/huggingface-origin.js';
+import { findModelType } from '../huggingface/model-types.js';
 import { publishDirectory } from '../huggingface/publish-directory.js';
 import { chooseGptType } from '../huggingface/statable-models.js';
 import { tokenFields } from '../huggingface/write-huggingface-gpt.js';
@@ -126,11 +127,13 @@ function chooseBertClass(model: BertModelConfiguration, task: BertTask | undefin
 
 /**
  * Returns config.json and generation_config.json of a GPT. Its model type is the one of the transformers
- * library that describes it. A GPT that none describes is a `llama` with its sizes: transformers.js takes the
- * names of the cache from config.json, and all else is in the graph.
+ * library that describes it, if transformers.js knows its cache; any other GPT is a `llama` with its sizes:
+ * transformers.js takes no more from config.json, since all else is in the graph.
  */
 function describeGpt({ model, endTokens = [], origin }: WriteOnnxGptOptions) {
-  const modelType = chooseGptType(model, origin?.config.model_type as string | undefined);
+  const described = chooseGptType(model, origin?.config.model_type as string | undefined);
+  const isKnown = described !== undefined && findModelType(described)!.lacksOnnxCache !== true;
+  const modelType = isKnown ? described : undefined;
   const own = origin?.config.model_type === modelType ? origin : undefined;
   const { inConfig, inGeneration } = tokenFields(modelType ?? 'llama', { origin: own, endTokens });
   const { hiddenSize, numLayers, numAttentionHeads, vocabularySize, maxPositionEmbeddings } = model;

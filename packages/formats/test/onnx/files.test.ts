@@ -136,12 +136,43 @@ describe('writeOnnxGpt', () => {
     });
   });
 
-  it.each(['mixtral', 'qwen3-moe'] as const)('refuses %s by name', async (name) => {
-    await expect(write(name, name, {})).rejects.toMatchObject({
-      code: 'MTL_ONNX_ARCHITECTURE',
-      message: 'ONNX: no graph computes a mixture of experts',
-    });
-    expect(existsSync(join(scratch, name))).toBe(false);
+  it('stores the rows of gates and values of experts in turn', async () => {
+    const { read, values } = await write('mixtral', 'experts', {});
+    const name = 'decoder.layers.0.mlp.experts.linear_fc1.weight';
+    const { dims, rawData } = findTensor(read('model.onnx').graph!.initializer, name);
+    expect(dims).toEqual([4n, 192n, 64n]);
+    const [stored, own] = [rawData!, values.get(name)!];
+    const row = (bytes: Uint8Array, index: number): Buffer =>
+      Buffer.from(bytes.subarray(index * 256, (index + 1) * 256));
+    for (const [expert, feature] of [
+      [0, 0],
+      [3, 95],
+    ] as const) {
+      for (const part of [0, 1]) {
+        const found = row(stored, expert * 192 + 2 * feature + part);
+        expect(found.equals(row(own, expert * 192 + part * 96 + feature))).toBe(true);
+      }
+    }
+  });
+
+  it.each([
+    [
+      'an activation that MoE lacks',
+      { squaredRelu: true, swiglu: false },
+      'fp32',
+      "the activation 'squaredRelu'",
+    ],
+    ['a hidden size of one block', { hiddenSize: 32 }, 'q4', 'q4 of experts whose rows have 32 weights'],
+    ['rows that q4 cannot have', { moeFfnHiddenSize: 40 }, 'q4', 'q4 of experts whose rows have 40 weights'],
+  ] as const)('refuses %s by name', async (_, fields, dtype, says) => {
+    const directory = join(scratch, dtype);
+    const model = { ...parseModel(configurations.mixtral), ...fields };
+    using tiny = await randomModel(model);
+    const { tensors } = tiny;
+    const options = { directory, model, tensors, tokenizerFiles, dtypes: [dtype] };
+    const refused = { code: 'MTL_ONNX_ARCHITECTURE', message: expect.stringContaining(says) };
+    await expect(writeOnnxGpt(options)).rejects.toMatchObject(refused);
+    expect(existsSync(directory)).toBe(false);
   });
 
   it('refuses a tokenizer without tokenizer.json, a tensor too many and one too few', async () => {

@@ -10,7 +10,7 @@ import { reportEngine } from '@mtl/tooling/report-engine';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type OnnxDtype, writeOnnxGpt } from '../../src/onnx/index.js';
 import { randomModel, type TinyModel, tokenizerFiles } from '../gguf/tiny-models.js';
-import { denseModels, type ModelName } from './dense-models.js';
+import { type ModelName, models } from './models.js';
 
 const scratch = mkdtempSync(join(tmpdir(), 'mtl-onnx-'));
 afterAll(() => rmSync(scratch, { recursive: true }));
@@ -18,7 +18,7 @@ afterAll(() => rmSync(scratch, { recursive: true }));
 const tokens = [5, 260, 17, 0, 99, 266, 42, 7, 256, 201, 33, 8, 90, 4, 263, 150, 81, 2, 2, 64];
 /** Prompts of several lengths: all but the longest are padded on the left. */
 const prompts = [tokens, tokens.slice(5, 12), tokens.slice(0, 1)];
-const names = Object.keys(denseModels) as ModelName[];
+const names = Object.keys(models) as ModelName[];
 
 const skipped = '(npm run dev -- transformers-js installs it)';
 
@@ -72,7 +72,7 @@ describe.skipIf(!hasTransformersJs)(`transformers.js ${skipped}`, () => {
   beforeAll(async () => {
     const questions = [];
     for (const name of names) {
-      using tiny = await randomModel(denseModels[name]);
+      using tiny = await randomModel(models[name]);
       const directory = await write(tiny, name);
       questions.push({ directory, sequences: prompts }, { directory, sequences: prompts, count: numTokens });
     }
@@ -82,7 +82,7 @@ describe.skipIf(!hasTransformersJs)(`transformers.js ${skipped}`, () => {
   }, 300_000);
 
   it.each(names)('computes the logits of %s, and its most likely tokens, in padded batches', async (name) => {
-    using tiny = await randomModel(denseModels[name]);
+    using tiny = await randomModel(models[name]);
     const [{ logits }, { greedy }] = answers.get(name)! as [TransformersJsAnswer, TransformersJsAnswer];
     for (const [index, prompt] of prompts.entries()) {
       expect(measureDifference(tiny.logProbabilities(prompt), logits[index]!).most).toBeLessThan(bound);
@@ -102,14 +102,14 @@ const timesTied = 10;
 
 describe.skipIf(!hasTransformersJs)(`transformers.js with other dtypes ${skipped}`, () => {
   const dtypes = Object.keys(bounds) as (keyof typeof bounds)[];
-  const models = ['gpt2', 'gpt2-untied', 'llama', 'qwen3'] as const;
-  const cases = dtypes.flatMap((dtype) => models.map((name) => [dtype, name] as const));
+  const written = ['gpt2', 'gpt2-untied', 'llama', 'qwen3', 'qwen3-moe', 'clamped-experts'] as const;
+  const cases = dtypes.flatMap((dtype) => written.map((name) => [dtype, name] as const));
   let answers: readonly TransformersJsAnswer[];
 
   beforeAll(async () => {
     const directories = new Map<string, string>();
-    for (const name of models) {
-      using tiny = await randomModel(denseModels[name]);
+    for (const name of written) {
+      using tiny = await randomModel(models[name]);
       directories.set(name, await write(tiny, `${name}-all`, { dtypes: ['fp32', ...dtypes] }));
     }
     answers = askTransformersJs(
@@ -120,7 +120,7 @@ describe.skipIf(!hasTransformersJs)(`transformers.js with other dtypes ${skipped
   it.each(cases.map((one, index) => [...one, index] as const))(
     'computes %s of %s',
     async (dtype, name, index) => {
-      using tiny = await randomModel(denseModels[name]);
+      using tiny = await randomModel(models[name]);
       const { mean } = measureDifference(tiny.logProbabilities(tokens), answers[index]!.logits[0]!);
       const times = tiny.model.tieEmbeddings ? timesTied : 1;
       expect(mean).toBeLessThan(times * bounds[dtype]);
@@ -132,7 +132,7 @@ describe.skipIf(!hasTransformersJs)(`transformers.js with other dtypes ${skipped
 
 describe.skipIf(!hasTransformersJs)(`transformers.js with large weights ${skipped}`, () => {
   it('reads weights that are in several files', async () => {
-    using tiny = await randomModel(denseModels.llama);
+    using tiny = await randomModel(models.llama);
     const directory = await write(tiny, 'several', { dtypes: ['fp32', 'q8'], mostFileBytes: 40_000 });
     const questions = ['fp32', 'q8'].map((dtype) => ({ directory, dtype, sequences: [tokens] }));
     const [whole, bytes] = askTransformersJs(questions) as [TransformersJsAnswer, TransformersJsAnswer];
@@ -142,7 +142,7 @@ describe.skipIf(!hasTransformersJs)(`transformers.js with large weights ${skippe
   }, 60_000);
 
   it('runs a pipeline on texts of several lengths', async () => {
-    using tiny = await randomModel(denseModels.gpt2);
+    using tiny = await randomModel(models.gpt2);
     const directory = await write(tiny, 'texts');
     const texts = ['the thing', 'an'];
     const settings = { max_new_tokens: 6, do_sample: false };

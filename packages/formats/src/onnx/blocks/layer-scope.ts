@@ -1,3 +1,4 @@
+import type { BlockSpecification } from '@mtl/models';
 import type { FloatType } from '../graph/data-types.js';
 import type { GraphBuilder, Value } from '../graph/graph-builder.js';
 import { storeFloats } from '../storage/float-storage.js';
@@ -9,6 +10,13 @@ export interface ModelGraph {
   readonly graph: GraphBuilder;
   readonly weights: ModelWeights;
   readonly storage: Storage;
+}
+
+/** A feed-forward network of a layer. */
+export interface NamedFeedForward {
+  readonly name: string;
+  readonly hiddenSize: number;
+  readonly specification: BlockSpecification['feedForward'];
 }
 
 /** Applies the linear layer of a name to [N, inputs]; returns [N, outputs]. */

@@ -1,7 +1,8 @@
 import { rotaryTable } from '@mtl/kernels';
 import type { RotarySpecification } from '@mtl/models';
-import { viewAsBytes } from '../../huggingface/float-bytes.js';
-import type { GraphBuilder, Value } from '../graph/graph-builder.js';
+import { encodeFloats } from '../../huggingface/float-bytes.js';
+import { int } from '../graph/attributes.js';
+import type { Value } from '../graph/graph-builder.js';
 import type { ModelGraph } from './layer-scope.js';
 
 /** The positions of a batch's tokens, and the number of positions that the model knows. */
@@ -11,29 +12,25 @@ export interface Positions {
   readonly numPositions: number;
 }
 
-/** Cosines and sines of the angles of each token, [B, S, 1, 1, R / 2]. */
-interface Angles {
-  readonly cosines: Value;
-  readonly sines: Value;
-}
+/** Tables of the cosines and of the sines of all positions, [P, R / 2]. */
+type AngleTables = readonly [cosines: Value, sines: Value];
 
 /**
- * Returns the cosines and sines of a batch, from tables as training has them: GPUs in browsers compute the
- * sines of large angles with few digits.
+ * Returns tables of angles, as training has them: GPUs in browsers compute the sines of large angles with few
+ * digits.
  */
-function makeAngles(
+function makeTables(
   { graph, storage: { activations } }: ModelGraph,
   { rotarySize, base, scaling }: RotarySpecification,
-  { ids, numPositions }: Positions,
-): Angles {
+  numPositions: number,
+): AngleTables {
   const options = { rotarySize, base, scaling, numPositions };
-  const key = JSON.stringify(options);
   const half = rotarySize / 2;
-  const look = (part: 'cosines' | 'sines', column: number): Value =>
-    graph.once(`${part} ${key}`, () => {
-      const table = graph.weight({
+  const store = (part: 'cosines' | 'sines', column: number): Value =>
+    graph.once(`${part} ${JSON.stringify(options)}`, () =>
+      graph.weight({
         name: `rotary.${part}.${half}.${graph.weights.filter(({ name }) => name.startsWith('rotary.')).length}`,
-        type: 'FLOAT',
+        type: activations,
         shape: [numPositions, half],
         read: async function* () {
           using whole = rotaryTable({ ...options, device: 'cpu' });
@@ -43,27 +40,11 @@ function makeAngles(
             const start = position * rotarySize + column;
             values.set(rows.subarray(start, start + half), position * half);
           }
-          yield viewAsBytes(values);
+          yield encodeFloats(values, activations === 'FLOAT' ? 'F32' : 'F16');
         },
-      });
-      const rowsOfTokens = graph.op('Gather', [table, ids]);
-      const spread = graph.op('Unsqueeze', [rowsOfTokens, graph.integers([2, 3])]);
-      return activations === 'FLOAT' ? spread : graph.cast(spread, activations);
-    });
-  return { cosines: look('cosines', 0), sines: look('sines', half) };
-}
-
-/** Returns (first * cosines - second * sines, second * cosines + first * sines). */
-function turn(
-  graph: GraphBuilder,
-  [first, second]: readonly [Value, Value],
-  { cosines, sines }: Angles,
-): readonly [Value, Value] {
-  const product = (one: Value, other: Value): Value => graph.op('Mul', [one, other]);
-  return [
-    graph.op('Sub', [product(first, cosines), product(second, sines)]),
-    graph.op('Add', [product(second, cosines), product(first, sines)]),
-  ];
+      }),
+    );
+  return [store('cosines', 0), store('sines', half)];
 }
 
 /**
@@ -83,27 +64,16 @@ export function rotateHeads(
   const { graph } = model;
   const { rotary, positions, shape } = options;
   const [numGroups, numHeads, headSize] = shape;
-  const { rotarySize, interleaved } = rotary;
-  const half = rotarySize / 2;
-  const angles = makeAngles(model, rotary, positions);
-  const rest = headSize - rotarySize;
-  const [turned, ...kept] = graph.split(heads, 4, rest === 0 ? [rotarySize] : [rotarySize, rest]) as [
-    Value,
-    ...Value[],
-  ];
-  if (!interleaved) {
-    const halves = graph.split(turned, 4, [half, half]) as [Value, Value];
-    return graph.concat([...turn(graph, halves, angles), ...kept], 4);
-  }
-  const sizes = [graph.size(positions.ids, 0), graph.size(positions.ids, 1), numGroups, numHeads];
-  const pairs = graph.split(graph.reshape(turned, [...sizes, half, 2]), 5, [1, 1]);
-  const [first, second] = pairs.map((part) => graph.op('Squeeze', [part, graph.integers([5])])) as [
-    Value,
-    Value,
-  ];
-  const results = turn(graph, [first, second], angles).map((part) =>
-    graph.op('Unsqueeze', [part, graph.integers([5])]),
-  );
-  const neighbours = graph.reshape(graph.concat(results, 5), [...sizes, rotarySize]);
-  return kept.length === 0 ? neighbours : graph.concat([neighbours, ...kept], 4);
+  const sizes = [graph.size(positions.ids, 0), graph.size(positions.ids, 1)];
+  const rows = graph.reshape(heads, [...sizes, numGroups * numHeads * headSize]);
+  const tables = makeTables(model, rotary, positions.numPositions);
+  const rotated = graph.op('RotaryEmbedding', [rows, positions.ids, ...tables], {
+    domain: 'com.microsoft',
+    attributes: {
+      num_heads: int(numGroups * numHeads),
+      rotary_embedding_dim: int(rotary.rotarySize),
+      interleaved: int(rotary.interleaved ? 1 : 0),
+    },
+  });
+  return graph.reshape(rotated, [...sizes, ...shape]);
 }

@@ -1,63 +1,99 @@
+import { countElements } from '@mtl/kernels';
 import { int } from '../graph/attributes.js';
 import type { GraphBuilder, StoredTensor, Value } from '../graph/graph-builder.js';
 import { addBias } from './float-storage.js';
 import type { WeightTensor } from './model-weights.js';
+import { applyQuantizedExperts } from './quantized-experts.js';
 import type { LinearLayer, Storage } from './storage.js';
 
 /** The byte that stands for 0. */
 const zero = 128;
 
-/** A matrix [O, I] in bytes, transposed: [I, O], and the scale of each of its columns. */
+/** A matrix in bytes, and the scales of its rows. */
 interface ByteMatrix {
   readonly values: StoredTensor;
   readonly scales: StoredTensor;
 }
 
 /**
- * Returns a matrix in bytes u, where a weight of row o is about scale[o] * (u - 128): the largest magnitude
- * of a row becomes 127. The bytes have no sign: products of signed and unsigned bytes are saturated to 16
- * bits by CPUs without VNNI, which changes results.
+ * Returns a matrix [O, I] in bytes u, transposed to [I, O], where a weight of row o is about scale[o] * (u -
+ * 128): the largest magnitude of a row becomes 127. The bytes have no sign: products of signed and unsigned
+ * bytes are saturated to 16 bits by CPUs without VNNI, which changes results.
  *
  * Memory: a byte for each weight of the matrix, since `MatMulInteger` reads it transposed.
  */
-export function storeBytes({ name, shape, read }: WeightTensor): ByteMatrix {
-  const [outputs, inputs] = shape as [number, number];
-  let known: Float32Array | undefined;
-  const quantize = async (store: (row: Float32Array, index: number, scale: number) => void) => {
-    const scales = new Float32Array(outputs);
+export function storeBytes(weight: WeightTensor): ByteMatrix {
+  const [outputs, inputs] = weight.shape as [number, number];
+  return storeRows(weight, [inputs, outputs], async function* (rows) {
+    const bytes = new Uint8Array(inputs * outputs);
     let output = 0;
-    for await (const values of read(inputs)) {
-      for (let start = 0; start < values.length; start += inputs, output++) {
-        const row = values.subarray(start, start + inputs);
-        scales[output] = rowScale(row);
-        store(row, output, scales[output]!);
-      }
+    for await (const { values, scales } of rows) {
+      scales.forEach((scale, row) => {
+        for (let input = 0, at = output; input < inputs; input++, at += outputs) {
+          bytes[at] = zero + Math.round(values[row * inputs + input]! / scale);
+        }
+        output += 1;
+      });
     }
-    known = scales;
-    return scales;
-  };
+    yield bytes;
+  });
+}
+
+/** Returns the matrices [E, O, I] of experts in bytes, as `storeBytes` has them, but not transposed. */
+export function storeExpertBytes(weight: WeightTensor): ByteMatrix {
+  const inputs = weight.shape.at(-1)!;
+  return storeRows(weight, weight.shape, async function* (rows) {
+    for await (const { values, scales } of rows) {
+      const bytes = new Uint8Array(values.length);
+      for (let at = 0; at < values.length; at++) {
+        bytes[at] = zero + Math.round(values[at]! / scales[Math.floor(at / inputs)]!);
+      }
+      yield bytes;
+    }
+  });
+}
+
+/** Some rows of a matrix, with the scale of each. */
+interface ScaledRows {
+  readonly values: Float32Array;
+  readonly scales: Float32Array;
+}
+
+/** Returns a matrix whose bytes `convert` makes of its rows. Scales are kept from when the bytes are read. */
+function storeRows(
+  { name, shape, read }: WeightTensor,
+  storedShape: readonly number[],
+  convert: (rows: AsyncIterable<ScaledRows>) => AsyncIterable<Uint8Array>,
+): ByteMatrix {
+  const [rowShape, inputs] = [shape.slice(0, -1), shape.at(-1)!];
+  let known: Float32Array | undefined;
+  async function* readRows(): AsyncGenerator<ScaledRows> {
+    const all = new Float32Array(countElements(rowShape));
+    let first = 0;
+    for await (const values of read(inputs)) {
+      const scales = all.subarray(first, first + values.length / inputs);
+      for (let row = 0; row < scales.length; row++) {
+        scales[row] = rowScale(values.subarray(row * inputs, (row + 1) * inputs));
+      }
+      yield { values, scales };
+      first += scales.length;
+    }
+    known = all;
+  }
   return {
     values: {
       name: `${name}.quantized`,
       type: 'UINT8',
-      shape: [inputs, outputs],
-      read: async function* () {
-        const bytes = new Uint8Array(inputs * outputs);
-        await quantize((row, output, scale) => {
-          for (let input = 0, at = output; input < inputs; input++, at += outputs) {
-            bytes[at] = zero + Math.round(row[input]! / scale);
-          }
-        });
-        yield bytes;
-      },
+      shape: storedShape,
+      read: () => convert(readRows()),
     },
     scales: {
       name: `${name}.scale`,
       type: 'FLOAT',
-      shape: [outputs],
+      shape: rowShape,
       read: async function* () {
-        const scales = known ?? (await quantize(() => {}));
-        yield new Uint8Array(scales.buffer);
+        if (known === undefined) for await (const _ of readRows());
+        yield new Uint8Array(known!.buffer);
       },
     },
   };
@@ -99,4 +135,6 @@ export const byteStorage: Storage = {
   linear: multiplyBytes,
   lookUp: lookUpBytes,
   logits: multiplyBytes,
+  experts: (graph, input, layers) =>
+    applyQuantizedExperts(graph, input, { ...layers, bits: 8, quantize: storeExpertBytes }),
 };

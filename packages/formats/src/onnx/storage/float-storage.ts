@@ -26,13 +26,14 @@ export function storeFloats({ name, shape, read }: WeightTensor, type: FloatType
 
 /** @throws CheckpointError MTL_NOT_FINITE */
 function checkRange(values: Float32Array, name: string): void {
-  const large = values.find((value) => Math.abs(value) > mostOfFloat16);
-  if (large === undefined) return;
-  throw new CheckpointError('MTL_NOT_FINITE', `the model to save: ${name} has the value ${large}`, {
-    expected: `at most ${mostOfFloat16}, the limit of fp16`,
-    remedy: 'write the model as fp32, q8 or q4',
-    exitCode: 2,
-  });
+  for (let index = 0; index < values.length; index++) {
+    if (Math.abs(values[index]!) <= mostOfFloat16) continue;
+    throw new CheckpointError('MTL_NOT_FINITE', `the model to save: ${name} has the value ${values[index]}`, {
+      expected: `at most ${mostOfFloat16}, the limit of fp16`,
+      remedy: 'write the model as fp32, q8 or q4',
+      exitCode: 2,
+    });
+  }
 }
 
 /** Adds a bias, if there is one. */
@@ -56,5 +57,14 @@ export function floatStorage(type: FloatType): Storage {
     linear,
     lookUp: (graph, ids, table) => graph.op('Gather', [graph.weight(storeFloats(table, type)), ids]),
     logits: linear,
+    experts: (graph, input, { logits, topK, activation, first, second }) => {
+      const weights = [first, second].flatMap(({ weight, bias }) =>
+        [weight, bias].map((tensor) => (tensor === undefined ? '' : graph.weight(storeFloats(tensor, type)))),
+      );
+      return graph.op('MoE', [input, logits, ...weights], {
+        domain: 'com.microsoft',
+        attributes: { ...activation, k: int(topK), normalize_routing_weights: int(1) },
+      });
+    },
   };
 }

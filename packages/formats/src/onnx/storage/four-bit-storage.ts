@@ -1,9 +1,11 @@
+import { refuseModel } from '../blocks/refusals.js';
 import { int } from '../graph/attributes.js';
 import type { StoredTensor } from '../graph/graph-builder.js';
 import { lookUpBytes, multiplyBytes } from './byte-storage.js';
 import { addBias } from './float-storage.js';
 import type { WeightTensor } from './model-weights.js';
-import type { Storage } from './storage.js';
+import { applyQuantizedExperts } from './quantized-experts.js';
+import type { ExpertLayers, Storage } from './storage.js';
 
 /** The number of weights with a common scale. */
 const blockSize = 32;
@@ -111,4 +113,38 @@ export const fourBitStorage: Storage = {
   },
   lookUp: lookUpBytes,
   logits: multiplyBytes,
+  experts: (graph, input, layers) => {
+    checkWidths(layers);
+    const quantized = { ...layers, bits: 4, blockSize, quantize: storeExpertLevels } as const;
+    return applyQuantizedExperts(graph, input, quantized);
+  },
 };
+
+/**
+ * Checks that rows are whole blocks, as `QMoE` reads them; it takes a hidden size of one block for a row
+ * without blocks.
+ *
+ * @throws CheckpointError MTL_ONNX_ARCHITECTURE
+ */
+function checkWidths(layers: ExpertLayers): void {
+  for (const layer of ['first', 'second'] as const) {
+    const { name, shape } = layers[layer].weight;
+    const width = shape.at(-1)!;
+    if (width % blockSize === 0 && (layer === 'second' || width > blockSize)) continue;
+    throw refuseModel(
+      `q4 of experts whose rows have ${width} weights (${name})`,
+      `rows of a multiple of ${blockSize}, and a hidden size of ${2 * blockSize} or more`,
+      'write the model with --dtype q8',
+    );
+  }
+}
+
+/** Returns the matrices [E, O, I] of experts in levels of 4 bits. */
+function storeExpertLevels(weight: WeightTensor): ReturnType<typeof storeFourBits> {
+  const [count, outputs, inputs] = weight.shape as [number, number, number];
+  const { values, scales } = storeFourBits({ ...weight, shape: [count * outputs, inputs] });
+  return {
+    values: { ...values, shape: [count, outputs, inputs / 2] },
+    scales: { ...scales, shape: [count, outputs, inputs / blockSize] },
+  };
+}

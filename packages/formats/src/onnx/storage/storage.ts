@@ -1,3 +1,4 @@
+import type { AttributeValue } from '../graph/attributes.js';
 import type { FloatType } from '../graph/data-types.js';
 import type { GraphBuilder, Value } from '../graph/graph-builder.js';
 import type { WeightTensor } from './model-weights.js';
@@ -6,6 +7,17 @@ import type { WeightTensor } from './model-weights.js';
 export interface LinearLayer {
   readonly weight: WeightTensor;
   readonly bias?: WeightTensor | undefined;
+}
+
+/** The experts of a layer: E networks of two linear layers, of which a token uses k. */
+export interface ExpertLayers {
+  readonly topK: number;
+  /** The attributes of `MoE` and `QMoE` that describe the activation. */
+  readonly activation: Readonly<Record<string, AttributeValue>>;
+  /** Weights [E, O, H] and biases [E, O]; if experts are gated, O = 2 F rows, a gate and a value in turn. */
+  readonly first: LinearLayer;
+  /** Weights [E, H, F] and biases [E, H]. */
+  readonly second: LinearLayer;
 }
 
 /**
@@ -21,4 +33,9 @@ export interface Storage {
   lookUp(graph: GraphBuilder, ids: Value, table: WeightTensor): Value;
   /** Returns logits [N, V] of [N, H] and a table [V, H], which `lookUp` may read, too. */
   logits(graph: GraphBuilder, input: Value, layer: LinearLayer): Value;
+  /**
+   * Returns the sums [N, H] of the outputs of each row's experts: the k with the largest of `logits` [N, E],
+   * weighted by the softmax over these k.
+   */
+  experts(graph: GraphBuilder, input: Value, layers: ExpertLayers & { readonly logits: Value }): Value;
 }

@@ -3,14 +3,19 @@ import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { ConfigurationError } from '@mtl/errors';
 
+/** The devices that a page may compute on. */
+export type PageDevice = 'wasm' | 'webgpu';
+
 /** A package whose files a page takes, by their names in the page's folder `runtime`. */
 interface RuntimePackage {
   readonly name: string;
   readonly license: string;
   readonly files: Readonly<Record<string, string>>;
+  /** Files for one device. */
+  readonly filesOf?: Readonly<Record<PageDevice, Readonly<Record<string, string>>>>;
 }
 
-/** transformers.js, and ONNX Runtime compiled for WebAssembly without GPUs. */
+/** transformers.js, and ONNX Runtime compiled for WebAssembly, without GPUs and with WebGPU. */
 const packages: readonly RuntimePackage[] = [
   {
     name: '@huggingface/transformers',
@@ -20,10 +25,18 @@ const packages: readonly RuntimePackage[] = [
   {
     name: 'onnxruntime-web',
     license: 'MIT',
-    files: {
-      'onnxruntime.js': 'dist/ort.wasm.min.mjs',
-      'ort-wasm-simd-threaded.mjs': 'dist/ort-wasm-simd-threaded.mjs',
-      'ort-wasm-simd-threaded.wasm': 'dist/ort-wasm-simd-threaded.wasm',
+    files: {},
+    filesOf: {
+      wasm: {
+        'onnxruntime-wasm.js': 'dist/ort.wasm.min.mjs',
+        'ort-wasm-simd-threaded.mjs': 'dist/ort-wasm-simd-threaded.mjs',
+        'ort-wasm-simd-threaded.wasm': 'dist/ort-wasm-simd-threaded.wasm',
+      },
+      webgpu: {
+        'onnxruntime-webgpu.js': 'dist/ort.webgpu.min.mjs',
+        'ort-wasm-simd-threaded.asyncify.mjs': 'dist/ort-wasm-simd-threaded.asyncify.mjs',
+        'ort-wasm-simd-threaded.asyncify.wasm': 'dist/ort-wasm-simd-threaded.asyncify.wasm',
+      },
     },
   },
 ];
@@ -37,38 +50,47 @@ const command = `npm install @huggingface/transformers@${knownVersion}`;
 export interface RuntimeFile {
   readonly name: string;
   readonly path: string;
+  /** The device that needs it. Absent: any. */
+  readonly device?: PageDevice;
 }
 
 /** The modules of a page by the names with which the library imports them. */
 export const importMap = {
-  'onnxruntime-common': './runtime/onnxruntime.js',
-  'onnxruntime-web/webgpu': './runtime/onnxruntime.js',
+  'onnxruntime-common': './onnxruntime.js',
+  'onnxruntime-web/webgpu': './onnxruntime.js',
 } as const;
 
 /**
- * Finds transformers.js and ONNX Runtime where a program in a directory would find them.
+ * Finds transformers.js and ONNX Runtime for devices where a program in a directory would find them.
  *
  * @returns the files to copy, and the versions of both by their names
  * @throws ConfigurationError MTL_PAGE_RUNTIME where they are not installed, or in another version
  */
-export function findRuntimeFiles(directory: string): {
+export function findRuntimeFiles(
+  directory: string,
+  devices: readonly PageDevice[],
+): {
   readonly files: readonly RuntimeFile[];
   readonly versions: Readonly<Record<string, string>>;
 } {
   const files: RuntimeFile[] = [];
   const versions: Record<string, string> = {};
   let from = directory;
-  for (const { name, files: wanted } of packages) {
+  for (const { name, files: ofAll, filesOf } of packages) {
     const folder = findPackage(name, from);
     if (folder === undefined) throw notInstalled(`${name} is not installed for ${directory}`);
     from = folder;
     versions[name] = String(
       (JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as { version: string }).version,
     );
-    for (const [file, path] of Object.entries(wanted)) {
-      if (!existsSync(join(folder, path))) throw notInstalled(`${name} ${versions[name]} has no ${path}`);
-      files.push({ name: file, path: join(folder, path) });
-    }
+    const add = (wanted: Readonly<Record<string, string>>, device?: PageDevice): void => {
+      for (const [file, path] of Object.entries(wanted)) {
+        if (!existsSync(join(folder, path))) throw notInstalled(`${name} ${versions[name]} has no ${path}`);
+        files.push({ name: file, path: join(folder, path), ...(device === undefined ? {} : { device }) });
+      }
+    };
+    add(ofAll);
+    if (filesOf !== undefined) for (const device of devices) add(filesOf[device], device);
   }
   const { '@huggingface/transformers': version = '' } = versions;
   if (!version.startsWith(`${knownVersion}.`))

@@ -9,7 +9,7 @@ import type { GptModelConfiguration } from '@mtl/models';
 import { pageFiles } from '../../page-files.js';
 import { type OpenedModel, openCheckpointModel, openHuggingFaceModel } from '../conversion/open-model.js';
 import { iterationOption, noticesOption } from '../option-checks.js';
-import { describeLicenses, findRuntimeFiles, importMap } from './runtime-files.js';
+import { describeLicenses, findRuntimeFiles, importMap, type PageDevice } from './runtime-files.js';
 
 interface ToPage {
   /** A new or empty directory. */
@@ -65,7 +65,7 @@ interface WrittenPage {
  */
 export async function checkpointToPage(options: CheckpointToPageOptions): Promise<WrittenPage> {
   checkOptions(options, { of: 'checkpointToPage', checks });
-  const runtime = findRuntimeFiles(process.cwd());
+  const runtime = findRuntimeFiles(process.cwd(), listDevices(options));
   return await writePage(await openCheckpointModel(options), { ...options, runtime });
 }
 
@@ -76,12 +76,19 @@ export async function checkpointToPage(options: CheckpointToPageOptions): Promis
  */
 export async function huggingFaceToPage(options: HuggingFaceToPageOptions): Promise<WrittenPage> {
   checkOptions(options, { of: 'huggingFaceToPage', checks: checksOfHuggingFace });
-  const runtime = findRuntimeFiles(process.cwd());
+  const runtime = findRuntimeFiles(process.cwd(), listDevices(options));
   const opened = await openHuggingFaceModel({ ...options, refused: 'MTL_PAGE_MODEL' });
   return await writePage(opened, { ...options, runtime });
 }
 
 type Runtime = ReturnType<typeof findRuntimeFiles>;
+
+/**
+ * Returns the devices on which a page may compute. GPUs multiply floats: matrices in bytes would be read back
+ * to the CPU for each layer.
+ */
+const listDevices = ({ dtype = 'q8' }: ToPage): readonly PageDevice[] =>
+  dtype === 'fp32' || dtype === 'fp16' ? ['wasm', 'webgpu'] : ['wasm'];
 
 async function writePage(
   { kind, model, tensors, tokenizerFiles, endTokens, origin, name, source, close }: OpenedModel,
@@ -107,7 +114,7 @@ async function writePage(
         origin,
       });
       await copyRuntime(join(directory, 'runtime'), runtime);
-      await writePageFiles(directory, { name, dtype, maxPositions: model.maxPositionEmbeddings });
+      await writePageFiles(directory, { runtime, name, dtype, maxPositions: model.maxPositionEmbeddings });
     });
   } finally {
     await close();
@@ -122,12 +129,16 @@ async function copyRuntime(folder: string, { files, versions }: Runtime): Promis
 }
 
 interface DescribedPage {
+  readonly runtime: Runtime;
   readonly name: string;
   readonly dtype: OnnxDtype;
   readonly maxPositions: number;
 }
 
-async function writePageFiles(directory: string, page: DescribedPage): Promise<void> {
+/** The page's own files; `index.html` gets the name and the policy. */
+const ownFiles = ['page.css', 'page.js', 'device.js', 'onnxruntime.js'] as const;
+
+async function writePageFiles(directory: string, { runtime, ...page }: DescribedPage): Promise<void> {
   const imports = JSON.stringify({ imports: importMap });
   const html = await readFile(join(pageFiles, 'index.html'), 'utf8');
   const texts = { POLICY: makePolicy(imports), '"IMPORTS"': imports, NAME: escapeHtml(page.name) };
@@ -135,7 +146,7 @@ async function writePageFiles(directory: string, page: DescribedPage): Promise<v
     join(directory, 'index.html'),
     html.replace(/POLICY|"IMPORTS"|NAME/g, (word) => texts[word as keyof typeof texts]),
   );
-  for (const file of ['page.css', 'page.js']) await copyFile(join(pageFiles, file), join(directory, file));
+  for (const file of ownFiles) await copyFile(join(pageFiles, file), join(directory, file));
   const { chat_template: template } = JSON.parse(
     await readFile(join(directory, 'model/tokenizer_config.json'), 'utf8'),
   ) as { chat_template?: string };
@@ -143,7 +154,10 @@ async function writePageFiles(directory: string, page: DescribedPage): Promise<v
     ...page,
     hasChatTemplate: template !== undefined,
     modelBytes: await sumBytes(join(directory, 'model')),
-    runtimeBytes: await sumBytes(join(directory, 'runtime')),
+    runtimeBytes: await sumRuntime(runtime, 'wasm'),
+    ...(runtime.files.some(({ device }) => device === 'webgpu') && {
+      gpuRuntimeBytes: await sumRuntime(runtime, 'webgpu'),
+    }),
   };
   await writeFile(join(directory, 'page.json'), `${JSON.stringify(facts, null, 2)}\n`);
 }
@@ -168,11 +182,20 @@ function makePolicy(imports: string): string {
 const escapeHtml = (text: string): string =>
   text.replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
 
+/** Returns the number of bytes that a page loads to compute on a device. */
+async function sumRuntime({ files }: Runtime, device: PageDevice): Promise<number> {
+  const needed = files.filter(
+    ({ name, device: only = device }) => only === device && !name.startsWith('LICENSE'),
+  );
+  const sizes = await Promise.all(needed.map(async ({ path }) => (await stat(path)).size));
+  return sizes.reduce((sum, size) => sum + size, 0);
+}
+
 async function sumBytes(folder: string): Promise<number> {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true });
   const sizes = await Promise.all(
     entries
-      .filter((entry) => entry.isFile() && !entry.name.startsWith('LICENSE'))
+      .filter((entry) => entry.isFile())
       .map(async (entry) => (await stat(join(entry.parentPath, entry.name))).size),
   );
   return sizes.reduce((sum, size) => sum + size, 0);

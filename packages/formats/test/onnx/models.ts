@@ -1,10 +1,6 @@
 import type { GptModelConfiguration } from '@mtl/models';
 import { configurations, parseModel, type TinyModelName, tinyModelNames } from '../gguf/tiny-models.js';
 
-const dense = tinyModelNames.filter(
-  (name) => configurations[name].num_experts === undefined && name !== 'mixtral',
-);
-
 const llama = parseModel(configurations.llama);
 const gpt2 = parseModel(configurations.gpt2);
 
@@ -22,12 +18,37 @@ const others = {
   'no-positions': { ...gpt2, positionEmbeddingType: 'none' },
   'head-norms': { ...gpt2, qkLayernorm: true },
   'wide-norms': { ...llama, qkLayernorm: true, qkNormWholeWidth: true },
+  'grouped-experts': {
+    ...llama,
+    numExperts: 8,
+    moeRouterTopk: 4,
+    moeRouterScoreFunction: 'sigmoid',
+    moeRouterEnableExpertBias: true,
+    moeRouterNumGroups: 4,
+    moeRouterGroupTopk: 2,
+    moeRouterTopkScalingFactor: 2.5,
+    moeSharedExpertIntermediateSize: 64,
+  },
+  'one-expert': { ...llama, numExperts: 4, moeRouterTopk: 1, moeRouterScoreFunction: 'sqrtsoftplus' },
+  'gelu-experts': { ...gpt2, numExperts: 4, moeRouterTopk: 3, moeSharedExpertIntermediateSize: 32 },
+  'clamped-experts': {
+    ...llama,
+    numExperts: 4,
+    moeLayerFreq: 2,
+    addBiasLinear: true,
+    quickGeglu: true,
+    swiglu: false,
+    gluLinearOffset: 1,
+    activationFuncClampValue: 0.5,
+    moeSharedExpertIntermediateSize: 64,
+    moeSharedExpertGate: true,
+  },
 } as const satisfies Readonly<Record<string, GptModelConfiguration>>;
 
-export type ModelName = Exclude<TinyModelName, `${string}moe` | 'mixtral' | 'olmoe'> | keyof typeof others;
+export type ModelName = TinyModelName | keyof typeof others;
 
-/** All models without experts. */
-export const denseModels = {
-  ...Object.fromEntries(dense.map((name) => [name, parseModel(configurations[name])])),
+/** Models of all architectures. */
+export const models = {
+  ...Object.fromEntries(tinyModelNames.map((name) => [name, parseModel(configurations[name])])),
   ...others,
 } as unknown as Readonly<Record<ModelName, GptModelConfiguration>>;

@@ -1,0 +1,94 @@
+import type { BlockSpecification, ExpertsSpecification } from '@mtl/models';
+import { int } from '../graph/attributes.js';
+import type { Value } from '../graph/graph-builder.js';
+import type { WeightTensor } from '../storage/model-weights.js';
+import { describeExpertActivation, describeSharedNetwork } from './activations.js';
+import { inFloat32, type ModelGraph, type NamedFeedForward, takeFloats } from './layer-scope.js';
+import { routeTokens } from './routing.js';
+
+// E experts, of which a token uses k; N rows, H hidden size, F width of an expert
+
+type FeedForward = BlockSpecification['feedForward'];
+
+/** A mixture of experts in a layer, and how the network of its shared experts is applied. */
+interface ExpertsCall extends NamedFeedForward {
+  readonly specification: ExpertsSpecification;
+  applyShared(model: ModelGraph, input: Value, network: NamedFeedForward): Value;
+}
+
+/**
+ * Applies a mixture of experts to [N, H]: the operators `MoE` and `QMoE` compute the chosen experts of each
+ * row alone. Nothing is dropped over a capacity, which training alone has.
+ *
+ * @throws CheckpointError MTL_ONNX_ARCHITECTURE for an activation that the operators lack
+ */
+export function applyExperts(model: ModelGraph, input: Value, call: ExpertsCall): Value {
+  const { name, hiddenSize, specification } = call;
+  const { numExperts, topK, ffnHiddenSize, bias, activation } = specification;
+  const { graph, weights, storage } = model;
+  const take = (layer: string, shape: readonly number[]) => ({
+    weight: weights.take(`${name}.experts.${layer}.weight`, shape),
+    bias: bias ? weights.take(`${name}.experts.${layer}.bias`, shape.slice(0, -1)) : undefined,
+  });
+  const { attributes, isGated } = describeExpertActivation(activation);
+  const up = take('linear_fc1', [numExperts, (isGated ? 2 : 1) * ffnHiddenSize, hiddenSize]);
+  const first = isGated ? { weight: takeTurns(up.weight), bias: up.bias && takeTurns(up.bias) } : up;
+  const second = take('linear_fc2', [numExperts, hiddenSize, ffnHiddenSize]);
+  const { logits, factor } = routeTokens(model, input, call);
+  const sums = storage.experts(graph, input, { logits, topK, activation: attributes, first, second });
+  const routed = factor === undefined ? sums : graph.op('Mul', [sums, factor]);
+  const { shared } = specification;
+  return shared === undefined ? routed : graph.op('Add', [routed, applySharedExperts(model, input, call)]);
+}
+
+/**
+ * Returns a parameter whose second dimension has F gates, then F values, as one in which they take turns.
+ * Memory: the parameters of an expert, twice.
+ */
+function takeTurns(tensor: WeightTensor): WeightTensor {
+  const [, width, rowLength = 1] = tensor.shape as [number, number, number?];
+  const half = (width / 2) * rowLength;
+  return {
+    ...tensor,
+    read: async function* () {
+      const expert = new Float32Array(2 * half);
+      const turned = new Float32Array(2 * half);
+      let filled = 0;
+      for await (const values of tensor.read(rowLength)) {
+        for (let start = 0; start < values.length; ) {
+          const count = Math.min(values.length - start, expert.length - filled);
+          expert.set(values.subarray(start, start + count), filled);
+          start += count;
+          filled += count;
+          if (filled < expert.length) continue;
+          for (let from = 0; from < half; from += rowLength) {
+            turned.set(expert.subarray(from, from + rowLength), 2 * from);
+            turned.set(expert.subarray(half + from, half + from + rowLength), 2 * from + rowLength);
+          }
+          yield turned;
+          filled = 0;
+        }
+      }
+    },
+  };
+}
+
+/** Returns the output [N, H] of the experts that every token uses. */
+function applySharedExperts(model: ModelGraph, input: Value, call: ExpertsCall): Value {
+  const { name, hiddenSize, specification, applyShared } = call;
+  const { activation, bias, shared } = specification;
+  const { graph } = model;
+  const { ffnHiddenSize, gate } = shared!;
+  const network = { ...describeSharedNetwork(activation), ffnHiddenSize, bias } as FeedForward;
+  const output = applyShared(model, input, {
+    name: `${name}.shared_experts`,
+    hiddenSize,
+    specification: network,
+  });
+  if (!gate) return output;
+  const weight = takeFloats(model, { name: `${name}.shared_experts.gate_weight`, shape: [1, hiddenSize] });
+  const opened = inFloat32(model, input, (value) =>
+    graph.op('Sigmoid', [graph.op('Gemm', [value, weight], { attributes: { transB: int(1) } })]),
+  );
+  return graph.op('Mul', [output, opened]);
+}

@@ -1,0 +1,115 @@
+import type { ExpertsSpecification } from '@mtl/models';
+import { int } from '../graph/attributes.js';
+import type { GraphBuilder, Value } from '../graph/graph-builder.js';
+import { type ModelGraph, type NamedFeedForward, takeFloats } from './layer-scope.js';
+
+// N rows, E experts of which a row uses k
+
+type Router = ExpertsSpecification['router'];
+
+/** The experts of each row, as `MoE` takes them. */
+interface Routing {
+  /**
+   * [N, E], of the activations' type: the logarithms of the weights of k experts, and `unchosen` elsewhere.
+   */
+  readonly logits: Value;
+  /** A factor of the sums of the experts: a number, or [N, 1]. Undefined: 1. */
+  readonly factor: Value | undefined;
+}
+
+/** The logit of an expert that is not chosen: no logarithm of a weight is as low. */
+const unchosen = -1e4;
+
+/** The smallest weight that has a logarithm. */
+const smallest = 1e-37;
+
+/**
+ * Chooses the k experts of each row as training does, in float32. `MoE` applies a softmax to the k largest
+ * logits, so it gets the logarithms of weights; where they add up to another number than 1, the sums of the
+ * experts are multiplied by it.
+ */
+export function routeTokens(
+  model: ModelGraph,
+  input: Value,
+  { name, hiddenSize, specification }: NamedFeedForward & { readonly specification: ExpertsSpecification },
+): Routing {
+  const { graph, storage } = model;
+  const { numExperts, topK, router } = specification;
+  const parameter = (kind: string, shape: readonly number[]): Value =>
+    takeFloats(model, { name: `${name}.router.${kind}`, shape });
+  const matrix = parameter('weight', [numExperts, hiddenSize]);
+  const bias = router.bias ? [parameter('bias', [numExperts])] : [];
+  const rows = storage.activations === 'FLOAT' ? input : graph.cast(input, 'FLOAT');
+  const logits = graph.op('Gemm', [rows, matrix, ...bias], { attributes: { transB: int(1) } });
+  const scores = scoreExperts(graph, logits, router);
+  const biased =
+    router.expertBias === undefined
+      ? scores
+      : graph.op('Add', [scores, parameter('expert_bias', [numExperts])]);
+  const allowed = keepGroups(graph, biased, { router, numExperts, topK });
+  const [, chosen] = takeLargest(graph, allowed, topK) as [Value, Value];
+  const { logarithms, sum } = weighExperts(graph, { logits, scores, chosen }, specification);
+  const empty = graph.op('Expand', [graph.number(unchosen, 'FLOAT'), graph.op('Shape', [logits])]);
+  const spread = graph.op('ScatterElements', [empty, chosen, logarithms], { attributes: { axis: int(1) } });
+  const cast = (value: Value): Value =>
+    storage.activations === 'FLOAT' ? value : graph.cast(value, storage.activations);
+  const scaling = router.scalingFactor === 1 ? undefined : graph.number(router.scalingFactor, 'FLOAT');
+  const factor =
+    sum === undefined || scaling === undefined ? (sum ?? scaling) : graph.op('Mul', [sum, scaling]);
+  return { logits: cast(spread), factor: factor === undefined ? undefined : cast(factor) };
+}
+
+/** Returns the scores by which experts are chosen, without their biases. */
+function scoreExperts(graph: GraphBuilder, logits: Value, { scoreFunction, preSoftmax }: Router): Value {
+  if (scoreFunction === 'sigmoid') return graph.op('Sigmoid', [logits]);
+  if (scoreFunction === 'sqrtsoftplus') return graph.op('Sqrt', [graph.op('Softplus', [logits])]);
+  return preSoftmax ? graph.op('Softmax', [logits], { attributes: { axis: int(-1) } }) : logits;
+}
+
+const takeLargest = (graph: GraphBuilder, values: Value, count: number): Value[] =>
+  graph.ops('TopK', [values, graph.integers([count])], { attributes: { axis: int(-1) }, numOutputs: 2 });
+
+const sumLast = (graph: GraphBuilder, values: Value, keepsDimension: boolean): Value =>
+  graph.op('ReduceSum', [values, graph.integers([-1])], {
+    attributes: { keepdims: int(keepsDimension ? 1 : 0) },
+  });
+
+/** Lowers the scores of all groups of experts but the best ones, by the sums of their best scores. */
+function keepGroups(
+  graph: GraphBuilder,
+  scores: Value,
+  { router: { groups }, numExperts, topK }: { router: Router; numExperts: number; topK: number },
+): Value {
+  if (groups === undefined) return scores;
+  const length = numExperts / groups.number;
+  const byGroup = graph.reshape(scores, [-1, groups.number, length]);
+  const [best] = takeLargest(graph, byGroup, Math.min(Math.floor(topK / groups.topK), length)) as [Value];
+  const [, kept] = takeLargest(graph, sumLast(graph, best, false), groups.topK) as [Value, Value];
+  const sums = graph.op('Shape', [sumLast(graph, best, false)]);
+  const none = graph.op('Expand', [graph.number(Number.NEGATIVE_INFINITY, 'FLOAT'), sums]);
+  const zeros = graph.op('Expand', [graph.number(0, 'FLOAT'), graph.op('Shape', [kept])]);
+  const penalties = graph.op('ScatterElements', [none, kept, zeros], { attributes: { axis: int(1) } });
+  const lowered = graph.op('Add', [byGroup, graph.op('Unsqueeze', [penalties, graph.integers([2])])]);
+  return graph.reshape(lowered, [-1, numExperts]);
+}
+
+/** Returns the logarithms of the weights of chosen experts, [N, k], and what they add up to, [N, 1]. */
+function weighExperts(
+  graph: GraphBuilder,
+  { logits, scores, chosen }: { readonly logits: Value; readonly scores: Value; readonly chosen: Value },
+  { router, topK }: ExpertsSpecification,
+): { readonly logarithms: Value; readonly sum: Value | undefined } {
+  const { scoreFunction, preSoftmax } = router;
+  const gather = (values: Value): Value =>
+    graph.op('GatherElements', [values, chosen], { attributes: { axis: int(1) } });
+  if (scoreFunction === 'softmax') {
+    const own = gather(logits);
+    const most = graph.op('ReduceMax', [own, graph.integers([-1])], { attributes: { keepdims: int(1) } });
+    const logarithms = graph.op('Sub', [own, most]);
+    return { logarithms, sum: preSoftmax ? sumLast(graph, gather(scores), true) : undefined };
+  }
+  const own = gather(scores);
+  const logarithms = graph.op('Log', [graph.op('Max', [own, graph.number(smallest, 'FLOAT')])]);
+  // scores of several experts are divided by their sum, the score of one is not
+  return { logarithms, sum: topK === 1 ? own : undefined };
+}
