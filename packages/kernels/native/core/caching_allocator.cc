@@ -1,12 +1,11 @@
 #include "core/caching_allocator.h"
 
-#include <sys/mman.h>
-
 #include <cstdlib>
 #include <iterator>
 
 #include "core/memory_marks.h"
 #include "core/round_up.h"
+#include "platforms/platform.h"
 
 namespace mtl {
 namespace {
@@ -16,15 +15,6 @@ constexpr size_t kHugePage = size_t{2} << 20;
 // Cached blocks are returned before a block of this size is reserved, where they are more than steps need:
 // page faults of smaller blocks would take longer than they are worth.
 constexpr size_t kLargeBlock = size_t{8} << 20;
-
-void* reserve_host(size_t bytes) {
-  void* data = nullptr;
-  if (posix_memalign(&data, bytes >= kHugePage ? kHugePage : kAlignment, bytes) != 0) return nullptr;
-  // Huge pages avoid a third of the TLB misses of matmuls; the call has no effect where huge pages are
-  // disabled.
-  if (bytes >= kHugePage) madvise(data, bytes, MADV_HUGEPAGE);
-  return data;
-}
 
 }  // namespace
 
@@ -39,7 +29,7 @@ size_t CachingAllocator::block_size(size_t bytes) {
 
 Status CachingAllocator::allocate(size_t bytes, void** data) {
   const size_t size = block_size(bytes);
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   if (limit_ != 0 && statistics_.bytes_in_use + size > limit_) {
     return error_status("MTL_OUT_OF_MEMORY", "allocation of %zu bytes exceeds the limit of %llu bytes (%llu in use)",
                         bytes, static_cast<unsigned long long>(limit_),
@@ -79,7 +69,7 @@ Status CachingAllocator::allocate(size_t bytes, void** data) {
 
 void CachingAllocator::release(void* data) {
   if (data == nullptr) return;
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto found = live_.find(data);
   if (found == live_.end()) return;
   const auto [granted, counted] = found->second;
@@ -91,7 +81,7 @@ void CachingAllocator::release(void* data) {
 }
 
 void CachingAllocator::trim() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   free_cached();
 }
 
@@ -114,23 +104,23 @@ void CachingAllocator::make_room(size_t size) {
 }
 
 MemoryStatistics CachingAllocator::statistics() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   return statistics_;
 }
 
 void CachingAllocator::reset_peak() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   statistics_.peak_bytes = statistics_.bytes_in_use;
 }
 
 void CachingAllocator::set_limit(uint64_t bytes) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   limit_ = bytes;
 }
 
 CachingAllocator& host_allocator() {
   // The allocator is never destroyed: tensors may outlive static destruction at process exit.
-  static CachingAllocator* allocator = new CachingAllocator({reserve_host, std::free, true});
+  static CachingAllocator* allocator = new CachingAllocator({reserve_memory, std::free, true});
   return *allocator;
 }
 

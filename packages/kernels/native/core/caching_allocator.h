@@ -5,9 +5,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <unordered_map>
 
+#include "core/mutex.h"
 #include "core/status.h"
 
 namespace mtl {
@@ -59,7 +59,7 @@ class CachingAllocator {
   void make_room(size_t size);
 
   const BlockSource source_;
-  std::mutex mutex_;
+  Mutex mutex_;
   Cached cached_;
   std::unordered_map<void*, Block> live_;
   MemoryStatistics statistics_;

@@ -8,7 +8,7 @@ export {
 } from '../cuda/open-cuda.js';
 export { chooseMetaDevice, deviceOfValues, hasValues } from '../device.js';
 export { refuseInGraph } from '../graph-memory.js';
-export { tensorApi } from '../native/addon.js';
+export { nativeRemedy, tensorApi } from '../native/addon.js';
 export {
   type ChoosingDevice,
   lastMatmulKernel,
