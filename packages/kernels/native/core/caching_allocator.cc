@@ -27,12 +27,16 @@ size_t CachingAllocator::block_size(size_t bytes) {
   return round_up(bytes, (size_t{1} << log2) / 8);
 }
 
-Status CachingAllocator::allocate(size_t bytes, void** data) {
+Status CachingAllocator::allocate(uint64_t bytes, void** data) {
+  // pointers of 32 bits address less than shapes describe, and sizes are rounded up below
+  if (bytes > PTRDIFF_MAX) {
+    return error_status("MTL_OUT_OF_MEMORY", "no block of memory has %llu bytes", static_cast<unsigned long long>(bytes));
+  }
   const size_t size = block_size(bytes);
   const MutexLock lock(mutex_);
   if (limit_ != 0 && statistics_.bytes_in_use + size > limit_) {
-    return error_status("MTL_OUT_OF_MEMORY", "allocation of %zu bytes exceeds the limit of %llu bytes (%llu in use)",
-                        bytes, static_cast<unsigned long long>(limit_),
+    return error_status("MTL_OUT_OF_MEMORY", "allocation of %llu bytes exceeds the limit of %llu bytes (%llu in use)",
+                        static_cast<unsigned long long>(bytes), static_cast<unsigned long long>(limit_),
                         static_cast<unsigned long long>(statistics_.bytes_in_use));
   }
   // A cached block up to an eighth larger than requested is as good as an exact one. It counts with the
@@ -124,7 +128,7 @@ CachingAllocator& host_allocator() {
   return *allocator;
 }
 
-Scratch::Scratch(size_t bytes) { discard(host_allocator().allocate(bytes, &data)); }
+Scratch::Scratch(uint64_t bytes) { discard(host_allocator().allocate(bytes, &data)); }
 
 Scratch::~Scratch() { host_allocator().release(data); }
 

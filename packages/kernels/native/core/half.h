@@ -3,8 +3,8 @@
 
 namespace mtl {
 
-#if defined(__wasm__)
-using Half = __fp16;  // clang has no _Float16 for WebAssembly
+#if defined(__wasm__) || (defined(__aarch64__) && !defined(__clang__) && __GNUC__ < 13)
+using Half = __fp16;  // there the compiler has no _Float16 for C++
 #else
 using Half = _Float16;
 #endif

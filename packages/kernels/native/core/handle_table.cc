@@ -3,6 +3,8 @@
 #include <atomic>
 #include <vector>
 
+#include "core/round_up.h"
+
 namespace mtl {
 namespace {
 
@@ -99,7 +101,7 @@ Status create_tensor(DeviceKind device, DType dtype, const int64_t* shape, int r
   record.device = device;
   record.view.dtype = dtype;
   MTL_RETURN_IF_ERROR(set_shape(&record.view, shape, rank));
-  const size_t bytes = static_cast<size_t>(record.view.size()) * size_of(dtype);
+  const size_t bytes = to_size(record.view.size() * static_cast<int64_t>(size_of(dtype)));
   MTL_RETURN_IF_ERROR(backend->allocate(bytes, &record.view.data));
   if (poison) {
     const Status filled = backend->fill(record.view.data, 0xff, bytes);  // a NaN in every floating-point dtype

@@ -17,6 +17,7 @@ constexpr size_t kLargeSegment = 32 * kMebibyte;
 }  // namespace
 
 Status MemoryArena::allocate(size_t bytes, void** data) {
+  if (bytes > PTRDIFF_MAX) return error_status("MTL_OUT_OF_MEMORY", "no block of memory has %zu bytes", bytes);
   const size_t size = round_up(std::max<size_t>(bytes, 1), kGranularity);
   const int pool = size <= kLargestSmall ? kSmall : kLarge;
   const MutexLock lock(mutex_);

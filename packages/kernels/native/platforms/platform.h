@@ -1,5 +1,5 @@
-// What kernels ask of the system beyond the standard library. Each folder here defines these functions and
-// the threads of backends/cpu/threads.h for one system, and CMake compiles one of the folders.
+// Calls of the operating system that kernels make beyond the standard library. Each folder here defines these
+// functions and the threads of backends/cpu/threads.h for one system, and CMake compiles one of the folders.
 #pragma once
 
 #include <stddef.h>

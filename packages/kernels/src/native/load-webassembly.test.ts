@@ -16,14 +16,14 @@ function write(path: string, text: string): string {
 
 beforeEach(() => {
   root = mkdtempSync(join(tmpdir(), 'load-webassembly-'));
-  directory = join(root, 'node_modules/@mtl/kernels');
-  write('node_modules/@mtl/kernels/package.json', '{"name":"@mtl/kernels","version":"1.2.3"}');
+  directory = join(root, 'node_modules/@example/kernels');
+  write('node_modules/@example/kernels/package.json', '{"name":"@example/kernels","version":"1.2.3"}');
 });
 afterEach(() => rmSync(root, { recursive: true, force: true }));
 
 /** Writes the package, whose JavaScript returns the path that it was given in place of an addon. */
 function writePackage({ version = '1.2.3' } = {}): string {
-  const folder = 'node_modules/@mtl/kernels-wasm32';
+  const folder = 'node_modules/@example/kernels-wasm32';
   write(`${folder}/package.json`, JSON.stringify({ version, main: 'load.cjs' }));
   write(`${folder}/load.cjs`, 'exports.loadKernels = (path) => ({ path });');
   return write(`${folder}/mtl_kernels.wasm`, '');
@@ -37,19 +37,19 @@ describe('loadWebAssembly', () => {
       path: published,
       isWebAssembly: true,
     });
-    const local = write('node_modules/@mtl/kernels/build/Wasm/mtl_kernels.wasm', '');
+    const local = write('node_modules/@example/kernels/build/Wasm/mtl_kernels.wasm', '');
     expect(loadWebAssembly({ directory })).toMatchObject({ path: local, addon: { path: local } });
   });
 
   it('tells why it cannot', () => {
     expect(loadWebAssembly({ directory })).toEqual({
-      failure: '@mtl/kernels-wasm32: not installed',
+      failure: '@example/kernels-wasm32: not installed',
       remedy: expect.stringContaining('--omit=optional'),
     });
     writePackage({ version: '1.2.2' });
     expect(loadWebAssembly({ directory })).toEqual({
-      failure: '@mtl/kernels-wasm32: version 1.2.2, expected 1.2.3 as @mtl/kernels has',
-      remedy: 'install @mtl/kernels-wasm32@1.2.3',
+      failure: '@example/kernels-wasm32: version 1.2.2, expected 1.2.3 as @example/kernels has',
+      remedy: 'install @example/kernels-wasm32@1.2.3',
     });
     rmSync(writePackage());
     expect(loadWebAssembly({ directory })).toMatchObject({

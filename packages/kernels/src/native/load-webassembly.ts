@@ -3,9 +3,7 @@ import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import type { KernelsAddon, LoadedKernels } from './kernels-addon.js';
 
-/** The package with the WebAssembly module and the JavaScript that loads it. */
-const webAssemblyPackage = '@mtl/kernels-wasm32';
-
+/** The package with the module and the JavaScript that loads it. */
 interface WebAssemblyPackage {
   loadKernels(path: string): KernelsAddon;
 }
@@ -18,8 +16,8 @@ interface MissingWebAssembly {
 }
 
 /**
- * Loads the kernels as WebAssembly: the local build of the package in `directory`, else the module of
- * `@mtl/kernels-wasm32`, whose version must be the package's.
+ * Loads the kernels as WebAssembly: the local build of the package in `directory`, else the module of its
+ * package NAME-wasm32, which must have the same version.
  *
  * @throws WebAssembly.CompileError if this Node cannot compile the module
  */
@@ -29,6 +27,8 @@ export function loadWebAssembly({
   readonly directory: string;
 }): LoadedKernels | MissingWebAssembly {
   const require = createRequire(join(directory, 'package.json'));
+  const { name, version: expected } = readManifest(join(directory, 'package.json'));
+  const webAssemblyPackage = `${name}-wasm32`;
   let manifest: string;
   try {
     manifest = require.resolve(`${webAssemblyPackage}/package.json`);
@@ -38,10 +38,10 @@ export function loadWebAssembly({
       remedy: 'install again, with optional packages (no --omit=optional)',
     };
   }
-  const [found, expected] = [manifest, join(directory, 'package.json')].map(readVersion);
+  const { version: found } = readManifest(manifest);
   if (found !== expected) {
     return {
-      failure: `${webAssemblyPackage}: version ${found}, expected ${expected} as @mtl/kernels has`,
+      failure: `${webAssemblyPackage}: version ${found}, expected ${expected} as ${name} has`,
       remedy: `install ${webAssemblyPackage}@${expected}`,
     };
   }
@@ -58,6 +58,6 @@ export function loadWebAssembly({
   return { addon: loadKernels(path), path, isWebAssembly: true };
 }
 
-function readVersion(path: string): string {
-  return (JSON.parse(readFileSync(path, 'utf8')) as { version: string }).version;
+function readManifest(path: string): { readonly name: string; readonly version: string } {
+  return JSON.parse(readFileSync(path, 'utf8'));
 }

@@ -1,5 +1,5 @@
 // A pool of threads, each an instance of the module on the same memory. JavaScript starts them, and they may
-// come late or never: whoever is ready takes the next part of a call, the calling thread included.
+// come late or never: a thread that is ready takes the next part of a call, and so does the calling thread.
 #include "backends/cpu/threads.h"
 
 #include <atomic>
@@ -25,7 +25,7 @@ struct Parts {
 static_assert(sizeof(Parts) == sizeof(uint64_t));
 
 std::atomic<Parts> parts{Parts{0, 0, 0}};
-// What the parts compute; written only while there is no part to take.
+// The function of all parts; written only while there is no part to take.
 void (*call_body)(const void* context, int thread);
 const void* call_context;
 std::atomic<int32_t> num_finished{0};

@@ -21,7 +21,7 @@ constexpr bool kScalesGradually = false;
 using Tiles = NoTiles;
 
 // for 16 vector registers, as engines have them on x86-64
-constexpr int kMatmulRows = 4, kMatmulVectors = 3;
+constexpr int kMatmulRows = 4, kMatmulVectors = 2;
 constexpr int kAttentionVectors = 2;
 constexpr int64_t kMostRowsInPlace = 0;
 
