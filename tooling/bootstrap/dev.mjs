@@ -72,6 +72,16 @@ export const commands = {
     prepare: ensurePackages,
     command: 'turbo run build:cuda --',
   },
+  'build:wasm': {
+    about: 'Compiles the kernels to WebAssembly.',
+    takes: '[--package] [-DCMAKE_DEFINITION ...]',
+    help: `Compiles packages/kernels/build/Wasm/mtl_kernels.wasm, which MTL_KERNELS=wasm uses. Needs LLVM 19 with its libraries
+for WebAssembly, which are installed on Debian 12 as root.
+
+  --package  Also puts it into platforms/kernels-wasm32, with licences, to be published.`,
+    prepare: ensurePackages,
+    command: 'node tooling/native/build-wasm.mjs',
+  },
   'build:platform': {
     about: 'Compiles and checks the platform packages of this platform.',
     command: 'node tooling/release/build-platform.mjs',

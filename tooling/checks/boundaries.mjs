@@ -1,7 +1,8 @@
 #!/usr/bin/env node
 /**
  * npm run dev -- boundaries: checks that packages depend only on lower layers, that they import only packages
- * in their package.json, and that no relative import leaves its package.
+ * in their package.json, that no relative import leaves its package, and that packages for pages import no
+ * more of Node than before.
  */
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
@@ -44,6 +45,23 @@ const mayImport = {
   cli: ['bert-tasks', 'dashboard'],
   'gpt-train': ['planning', 'dashboard'],
   'bert-train': ['bert-tasks', 'dashboard'],
+};
+
+/**
+ * The packages that are meant to run in a page, and how many imports of Node's modules their sources have.
+ * The numbers may only fall, down to one door each: lower them with the imports.
+ */
+const importsOfNode = {
+  kernels: 12,
+  comm: 28,
+  autograd: 1,
+  'tensor-parallel': 0,
+  models: 0,
+  optimizer: 0,
+  pipeline: 2,
+  inference: 4,
+  trainer: 5,
+  tokenizers: 7,
 };
 
 /** Returns all packages that `name` may depend on, directly or indirectly. */
@@ -105,6 +123,27 @@ function checkImports(path, text, { folder, manifest }) {
   });
 }
 
+/**
+ * Returns the problems of the packages that are meant to run in a page. `sources`: the paths of all packages.
+ */
+function checkPages(sources) {
+  return Object.entries(importsOfNode).flatMap(([name, expected]) => {
+    const imports = sources
+      .filter((path) => path.startsWith(`packages/${name}/src/`) && !/\.test\.ts$/.test(path))
+      .flatMap((path) =>
+        typescript
+          .preProcessFile(readFileSync(join(root, path), 'utf8'), true, true)
+          .importedFiles.filter(({ fileName }) => isBuiltin(fileName))
+          .map(({ fileName }) => `${path} (${fileName})`),
+      );
+    if (imports.length === expected) return [];
+    const change = imports.length > expected ? 'a page has none of these' : 'lower the number';
+    return [
+      `packages/${name}: ${imports.length} imports of Node's modules, expected ${expected} as importsOfNode of tooling/checks/boundaries.mjs says; ${change}: ${imports.join(', ')}`,
+    ];
+  });
+}
+
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const files = execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard'], {
   cwd: root,
@@ -129,6 +168,7 @@ const sources = files.filter((path) => /\.m?[jt]s$/.test(path) && findPackage(pa
 const problems = [
   ...packages.flatMap((each) => checkLayer(each, manifests)),
   ...sources.flatMap((path) => checkImports(path, readFileSync(join(root, path), 'utf8'), findPackage(path))),
+  ...checkPages(sources),
 ];
 for (const problem of problems) console.error(problem);
 if (problems.length > 0) process.exit(1);

@@ -62,6 +62,16 @@ describe('the gates of the repository', () => {
     });
   });
 
+  it("boundaries fail on one more import of Node's modules in a package that is meant for pages", () => {
+    const readFile = (text) => `import 'node:fs';\n${text}`;
+    planted('packages/models/src/index.ts', readFile, () => {
+      const { status, output } = boundaries();
+      expect(status).not.toBe(0);
+      expect(output).toContain("packages/models: 1 imports of Node's modules, expected 0");
+      expect(output).toContain('packages/models/src/index.ts (node:fs)');
+    });
+  });
+
   it('lint passes on a package, and fails on an unused variable and on unformatted code', () => {
     const lint = () => inCopy('biome', 'check', 'packages/errors');
     expect(lint().status, lint().output).toBe(0);

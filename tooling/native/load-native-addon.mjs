@@ -17,6 +17,7 @@ const readManifest = (path) => JSON.parse(readFileSync(path, 'utf8'));
  *
  * @typedef {object} MissingAddon
  * @property {undefined} [addon]
+ * @property {boolean} isAbsent no place has an addon for this platform
  * @property {readonly string[]} failures
  * @property {string} remedy
  */
@@ -47,7 +48,7 @@ export function loadNativeAddon({ directory, file, explicit, command, needs, acc
       return { addon, path: require.resolve(path) };
     } catch (error) {
       const [reason] = error.message.split('\n');
-      return { failures: [`${path}: ${reason}`], remedy: chooseRemedy(reason, compile) };
+      return { isAbsent: false, failures: [`${path}: ${reason}`], remedy: chooseRemedy(reason, compile) };
     }
   };
   const local = join(directory, 'build', 'Release', file);
@@ -57,7 +58,7 @@ export function loadNativeAddon({ directory, file, explicit, command, needs, acc
   const found = findPlatformPackage({ require, directory, file });
   if (found.path !== undefined) return load(found.path);
   const remedy = found.isInCheckout === true ? compile : `${reinstall}; or compile it here: ${compile}`;
-  return { failures: [notBuilt, found.failure], remedy };
+  return { isAbsent: found.isAbsent, failures: [notBuilt, found.failure], remedy };
 }
 
 /** npm/cli#4828: npm writes only the packages of the machine at hand where it finds node_modules. */
@@ -79,12 +80,15 @@ function findPlatformPackage({ require, directory, file }) {
   try {
     manifest = require.resolve(`${platformPackage}/package.json`);
   } catch {
-    return { failure: `${platformPackage}: not installed` };
+    return { failure: `${platformPackage}: not installed`, isAbsent: true };
   }
   const path = join(dirname(manifest), file);
   // the folder of the workspace, which holds what the release script put there, if anything
-  if (!existsSync(path)) return { failure: `${path}: not built`, isInCheckout: true };
+  if (!existsSync(path)) return { failure: `${path}: not built`, isAbsent: true, isInCheckout: true };
   const { version: found } = readManifest(manifest);
   if (found === version) return { path };
-  return { failure: `${platformPackage}: version ${found}, expected ${version} as ${name} has` };
+  return {
+    failure: `${platformPackage}: version ${found}, expected ${version} as ${name} has`,
+    isAbsent: false,
+  };
 }

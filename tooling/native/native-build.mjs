@@ -12,7 +12,8 @@ function has(command) {
   return spawnSync(command, ['--version'], { stdio: 'ignore' }).status === 0;
 }
 
-function fail(message, remedy) {
+/** Ends the process with an error of the build. */
+export function fail(message, remedy) {
   console.error(`error[MTL_NATIVE_BUILD]: ${message}\n  remedy: ${remedy}`);
   process.exit(2);
 }

@@ -1,21 +1,36 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
+/** Returns { directory, manifest } of each package in platforms/ of the checkout `root`. */
+function folders(root) {
+  const folder = join(root, 'platforms');
+  if (!existsSync(folder)) return [];
+  return readdirSync(folder).map((entry) => {
+    const directory = join(folder, entry);
+    return { directory, manifest: JSON.parse(readFileSync(join(directory, 'package.json'), 'utf8')) };
+  });
+}
+
 /**
  * Returns the platform packages of the checkout `root`: { name, directory, manifest, part, packageOf,
  * isAddon } of each. `part` is what it holds: kernels or comm for the addon of a package, or kernels-cuda.
  * `packageOf` is the folder of packages/ with its sources.
  */
 export function platformFolders(root) {
-  const folder = join(root, 'platforms');
-  if (!existsSync(folder)) return [];
-  return readdirSync(folder).map((entry) => {
-    const directory = join(folder, entry);
-    const manifest = JSON.parse(readFileSync(join(directory, 'package.json'), 'utf8'));
-    const [, part] = /^@mtl\/([\w-]+)-\w+-\w+$/.exec(manifest.name);
-    const [packageOf] = part.split('-');
-    return { name: manifest.name, directory, manifest, part, packageOf, isAddon: part === packageOf };
-  });
+  return folders(root)
+    .filter(({ manifest }) => manifest.os !== undefined)
+    .map(({ directory, manifest }) => {
+      const [, part] = /^@mtl\/([\w-]+)-\w+-\w+$/.exec(manifest.name);
+      const [packageOf] = part.split('-');
+      return { name: manifest.name, directory, manifest, part, packageOf, isAddon: part === packageOf };
+    });
+}
+
+/** Returns the packages for every platform, in the same way: the kernels as WebAssembly. */
+export function portableFolders(root) {
+  return folders(root)
+    .filter(({ manifest }) => manifest.os === undefined)
+    .map(({ directory, manifest }) => ({ name: manifest.name, directory, manifest }));
 }
 
 /** Returns the platform packages for this machine. */

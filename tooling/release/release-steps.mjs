@@ -11,7 +11,12 @@ import { locateTarball, packPackages, publishedPackages } from '../packaging/pac
 import { testBareMachine } from './bare-machine.mjs';
 import { buildPlatformPackage } from './build-platform-package.mjs';
 import { checkPlatformPackage } from './check-platform-package.mjs';
-import { addonFoldersHere, platformFolders, platformFoldersHere } from './platform-folders.mjs';
+import {
+  addonFoldersHere,
+  platformFolders,
+  platformFoldersHere,
+  portableFolders,
+} from './platform-folders.mjs';
 import { publishOrder } from './publish-order.mjs';
 import { chooseDistTag, releaseProblems, versionProblems } from './release-problems.mjs';
 import { runStep } from './run-step.mjs';
@@ -30,6 +35,7 @@ const promisedSeconds = 15;
 const everything = () => [
   ...publishedPackages().values(),
   ...platformsHere().map(({ manifest }) => manifest),
+  ...portableFolders(root).map(({ manifest }) => manifest),
 ];
 
 function step(name, action) {
@@ -55,7 +61,7 @@ function raiseVersions() {
   run('changeset', ['version']);
   const manifests = [
     ...publishedPackages().values(),
-    ...platformFolders(root).map(({ manifest }) => manifest),
+    ...[...platformFolders(root), ...portableFolders(root)].map(({ manifest }) => manifest),
   ];
   const versions = manifests.map(({ version }) => version);
   // a workflow of GitHub that a tag has started
@@ -69,7 +75,7 @@ function pack() {
   rmSync(tarballs, { recursive: true, force: true });
   mkdirSync(tarballs, { recursive: true });
   const packed = packPackages(tarballs);
-  const platforms = platformsHere();
+  const platforms = [...platformsHere(), ...portableFolders(root)];
   const selection = platforms.flatMap(({ name }) => ['--filter', name]);
   run('pnpm', ['-r', ...selection, 'pack', '--pack-destination', tarballs]);
   for (const { name, manifest } of platforms) packed.set(name, locateTarball(manifest, tarballs));
@@ -132,6 +138,7 @@ try {
       buildPlatformPackage({ root, cache, platform, withCuda });
       checkPlatformPackage(platform);
     }
+    run(process.execPath, ['tooling/native/build-wasm.mjs', '--package']);
   });
   const packed = step('pack', pack);
   step('bare machine', () => testBare(packed));

@@ -34,7 +34,7 @@ describe('mtl doctor', () => {
         'platform',
         'processor',
         'memory',
-        'native kernels',
+        'kernels',
         'instruction set',
         'oneDNN',
         'matmuls',
@@ -50,7 +50,7 @@ describe('mtl doctor', () => {
       env: { MTL_KERNELS_ADDON: '/nowhere/mtl_kernels.node' },
     });
     expect(status).toBe(1);
-    const found = (JSON.parse(stdout) as Finding[]).find(({ name }) => name === 'native kernels');
+    const found = (JSON.parse(stdout) as Finding[]).find(({ name }) => name === 'kernels');
     expect(found).toMatchObject({
       status: 'missing',
       remedy: expect.stringContaining('npm run build:native'),

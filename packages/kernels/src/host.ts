@@ -1,5 +1,5 @@
 import { UsageError } from '@mtl/errors';
-import { addon, addonPath, callNative } from './native/addon.js';
+import { addon, addonOrigin, callNative } from './native/addon.js';
 
 /** The name of an instruction set that CPU kernels exist for: `plain`, `avx2`, ... (`hostInformation`). */
 export type InstructionSet = string;
@@ -28,12 +28,17 @@ export interface HostInformation {
   readonly multipliesBfloat16: boolean;
   /** The version of oneDNN; `none` in builds without oneDNN. */
   readonly onednnVersion: string;
-  /** The file that the native addon was loaded from. */
+  /** The file that the kernels were loaded from. */
   readonly addonPath: string;
+  /** True if the kernels are WebAssembly, false if they are native. */
+  readonly isWebAssembly: boolean;
 }
 
 export function hostInformation(): HostInformation {
-  return callNative(() => ({ ...addon().host(), addonPath: addonPath() }));
+  return callNative(() => {
+    const { path, isWebAssembly } = addonOrigin();
+    return { ...addon().host(), addonPath: path, isWebAssembly };
+  });
 }
 
 /**

@@ -227,7 +227,7 @@ export class Tensor {
     try {
       const memory = callNative(() => addon().lend(kept));
       try {
-        return await use(new Uint8Array(memory));
+        return await use(memory);
       } finally {
         callNative(() => addon().takeBack(memory));
       }

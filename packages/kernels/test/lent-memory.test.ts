@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { numLiveTensors, Tensor } from '../src/index.js';
+import { hostInformation, numLiveTensors, Tensor } from '../src/index.js';
 
 describe('withMemory', () => {
   it('lends the memory of a tensor, and of a view of it', async () => {
@@ -24,7 +24,8 @@ describe('withMemory', () => {
       throw new Error('no file');
     });
     await expect(failing).rejects.toThrow('no file');
-    expect(lent).toHaveLength(0);
+    // no view of WebAssembly's memory can be detached
+    expect(lent).toHaveLength(hostInformation().isWebAssembly ? 16 : 0);
     expect(await tensor.withMemory(async ({ length }) => length)).toBe(16);
   });
 
@@ -34,7 +35,7 @@ describe('withMemory', () => {
     await tensor.withMemory(async (memory) => {
       tensor.dispose();
       using other = Tensor.zeros({ shape: [1], dtype: 'float32' });
-      expect(new Float32Array(memory.buffer)[0]).toBe(7);
+      expect(new Float32Array(memory.buffer, memory.byteOffset)[0]).toBe(7);
       expect(other.item()).toBe(0);
     });
     expect(numLiveTensors()).toBe(before);

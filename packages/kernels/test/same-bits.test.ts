@@ -11,10 +11,10 @@ import { disposeAll, makeTensors } from './op-cases/case-tensors.js';
 import { listDtypes } from './op-cases/check-parity.js';
 import type { OpCase } from './op-cases/op-case.js';
 
+const { usableInstructionSets: usable, isWebAssembly } = hostInformation();
 /** Instruction sets whose kernels compute the same sums in the same order, and round as often. */
-const pairs = [['sse4', 'plain']] as const;
+const pairs = [isWebAssembly ? ['simd128', 'plain'] : ['sse4', 'plain']] as const;
 
-const { usableInstructionSets: usable } = hostInformation();
 const cases = caseTables
   .flatMap((table) => table.cases)
   .filter((one) => one.benchmark === undefined && !one.isOnlyForCuda)

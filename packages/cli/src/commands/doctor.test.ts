@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { instructionSetFinding } from './doctor.js';
+import { instructionSetFinding, kernelsFinding } from './doctor.js';
 
 const all = ['amx', 'avx512', 'avx2', 'sse4', 'plain'];
 
@@ -45,5 +45,20 @@ describe('instructionSetFinding', () => {
         }),
       ).toMatchObject({ status: 'note', value: set, remedy: expect.stringContaining('AVX2') });
     }
+  });
+});
+
+describe('kernelsFinding', () => {
+  it('tells what native kernels would gain where they are WebAssembly', () => {
+    expect(kernelsFinding({ addonPath: 'a.node', isWebAssembly: false })).toEqual({
+      name: 'kernels',
+      status: 'ok',
+      value: 'native, a.node',
+    });
+    expect(kernelsFinding({ addonPath: 'a.wasm', isWebAssembly: true })).toMatchObject({
+      status: 'note',
+      value: expect.stringContaining('WebAssembly, a.wasm'),
+      remedy: expect.stringContaining('mtl-kernels-build'),
+    });
   });
 });

@@ -4,7 +4,7 @@ import { arch, availableParallelism, cpus, freemem, platform, release, totalmem 
 import { glooProblem, type NcclInformation, ncclInformation } from '@mtl/comm';
 import { MtlError } from '@mtl/errors';
 import { type HostInformation, hostInformation } from '@mtl/kernels';
-import { type CudaProbe, findGpu, openCuda } from '@mtl/kernels/internal';
+import { type CudaProbe, findGpu, nativeRemedy, openCuda } from '@mtl/kernels/internal';
 import { MatmulChoiceFile, matmulPlatform } from '@mtl/runs/internal';
 import { platformProblem } from '@mtl/tooling/platform-problem';
 import { formatBytes } from '@mtl/trainer';
@@ -85,11 +85,12 @@ function nodeFinding(): Finding {
   };
 }
 
+/** Reports the platform. One without native kernels is no obstacle: WebAssembly runs there. */
 function platformFinding(): Finding {
   const problem = platformProblem();
   const value = `${platform()} ${release()}, ${arch()}`;
   if (problem === undefined) return { name: 'platform', status: 'ok', value };
-  return { name: 'platform', status: 'missing', value: problem.message, remedy: problem.remedy };
+  return { name: 'platform', status: 'note', value: problem.message, remedy: problem.remedy };
 }
 
 function processor(): Finding {
@@ -116,7 +117,7 @@ function kernels(): readonly Finding[] {
   try {
     const host = hostInformation();
     return [
-      { name: 'native kernels', status: 'ok', value: host.addonPath },
+      kernelsFinding(host),
       instructionSetFinding(host),
       { name: 'oneDNN', status: 'ok', value: host.onednnVersion },
       matmulFinding(host),
@@ -125,8 +126,23 @@ function kernels(): readonly Finding[] {
   } catch (error) {
     if (!MtlError.isInstance(error)) throw error;
     const { message, remedy = 'build or install the native kernels' } = error;
-    return [{ name: 'native kernels', status: 'missing', value: message, remedy }];
+    return [{ name: 'kernels', status: 'missing', value: message, remedy }];
   }
+}
+
+/** Reports where the kernels come from, and what native ones would gain where they are WebAssembly. */
+export function kernelsFinding({
+  addonPath,
+  isWebAssembly,
+}: Pick<HostInformation, 'addonPath' | 'isWebAssembly'>): Finding {
+  const name = 'kernels';
+  if (!isWebAssembly) return { name, status: 'ok', value: `native, ${addonPath}` };
+  return {
+    name,
+    status: 'note',
+    value: `WebAssembly, ${addonPath}: one process, 4 GiB for tensors`,
+    remedy: `native kernels are several times as fast and train in many processes: ${nativeRemedy}`,
+  };
 }
 
 /** Reports which code computes matmuls on this machine. */

@@ -2,6 +2,8 @@
 
 #include <cmath>
 
+#include "bindings/memory_views.h"
+
 namespace mtl::bindings {
 namespace {
 
@@ -16,10 +18,11 @@ using CallNumbers = Napi::Reference<Napi::Float64Array>;
 }  // namespace
 
 double* create_call_numbers(Napi::Env env, Napi::Object exports) {
-  Napi::Float64Array numbers = Napi::Float64Array::New(env, kMaxCallNumbers);
+  double* memory;
+  Napi::Float64Array numbers = create_shared_numbers(env, kMaxCallNumbers, &memory);
   env.SetInstanceData(new CallNumbers(Napi::Persistent(numbers)));
   exports.Set("callNumbers", numbers);
-  return numbers.Data();
+  return memory;
 }
 
 void throw_status(const Napi::Env& env, Status status) {

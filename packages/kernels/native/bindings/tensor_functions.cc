@@ -4,6 +4,7 @@
 
 #include "backends/cuda/loader/cuda_loader.h"
 #include "bindings/convert.h"
+#include "bindings/memory_views.h"
 #include "mtl/tensor_handle.h"
 
 namespace mtl::bindings {
@@ -106,8 +107,8 @@ void read(const Napi::CallbackInfo& info) {
   if (!status.ok()) throw_status(info.Env(), status);
 }
 
-// Returns the memory of a host tensor as an ArrayBuffer, which is valid until takeBack: the caller keeps the
-// tensor until then.
+// Returns a view of the memory of a host tensor, which is valid until takeBack: the caller keeps the tensor
+// until then.
 Napi::Value lend(const Napi::CallbackInfo& info) {
   TensorHandle handle;
   TensorRecord record;
@@ -118,13 +119,12 @@ Napi::Value lend(const Napi::CallbackInfo& info) {
   }
   if (!status.ok()) return throw_status(info.Env(), status), Napi::Value();
   const size_t bytes = static_cast<size_t>(record.view.size()) * size_of(record.view.dtype);
-  return Napi::ArrayBuffer::New(info.Env(), record.view.data, bytes);
+  return view_memory(info.Env(), record.view.data, bytes);
 }
 
-// Detaches the ArrayBuffer in argument 0, so that JavaScript no longer reaches the tensor's memory through
-// it.
+// Ends the view in argument 0.
 void take_back(const Napi::CallbackInfo& info) {
-  if (info.Length() > 0 && info[0].IsArrayBuffer()) info[0].As<Napi::ArrayBuffer>().Detach();
+  if (info.Length() > 0) end_view(info[0]);
 }
 
 void zero(const Napi::CallbackInfo& info) {

@@ -5,9 +5,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <unordered_map>
 
+#include "core/mutex.h"
 #include "core/status.h"
 
 namespace mtl {
@@ -31,7 +31,7 @@ class CachingAllocator {
   explicit CachingAllocator(const BlockSource& source) : source_(source) {}
 
   // 64-byte aligned memory of at least `bytes` bytes (one block for zero bytes). Contents are undefined.
-  Status allocate(size_t bytes, void** data);
+  Status allocate(uint64_t bytes, void** data);
   // Releases memory of this allocator; null is ignored.
   void release(void* data);
   // Returns cached blocks to the system.
@@ -56,7 +56,7 @@ class CachingAllocator {
   void free_cached();
 
   const BlockSource source_;
-  std::mutex mutex_;
+  Mutex mutex_;
   Cached cached_;
   std::unordered_map<void*, Block> live_;
   MemoryStatistics statistics_;
@@ -69,7 +69,7 @@ CachingAllocator& host_allocator();
 // Scratch memory for the length of a scope; `data` is null if the allocation failed.
 class Scratch {
  public:
-  explicit Scratch(size_t bytes);
+  explicit Scratch(uint64_t bytes);
   ~Scratch();
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;

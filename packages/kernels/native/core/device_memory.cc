@@ -22,7 +22,7 @@ void DeviceMemory::release(void* data) {
   {
     // the graph memories are asked first: the first block of a graph's segment has the address of that
     // segment, which is also a block of the device's memory
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     for (MemoryArena* const memory : separate_) {
       if (memory->release(data)) return;
     }
@@ -37,7 +37,7 @@ MemoryArena* DeviceMemory::create_separate() {
   source.keeps_segments = true;
   source.is_memory = arena_.is_memory();
   MemoryArena* const memory = new MemoryArena(std::move(source));
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   separate_.push_back(memory);
   return memory;
 }
@@ -49,7 +49,7 @@ Status DeviceMemory::destroy_separate(MemoryArena* memory) {
                         static_cast<unsigned long long>(in_use));
   }
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(mutex_);
     separate_.erase(std::find(separate_.begin(), separate_.end(), memory));
   }
   memory->trim();

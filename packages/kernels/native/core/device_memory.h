@@ -3,10 +3,10 @@
 // counts memory as cuda does.
 #pragma once
 
-#include <mutex>
 #include <vector>
 
 #include "core/memory_arena.h"
+#include "core/mutex.h"
 
 namespace mtl {
 
@@ -29,7 +29,7 @@ class DeviceMemory {
 
  private:
   MemoryArena arena_;
-  std::mutex mutex_;
+  Mutex mutex_;
   std::vector<MemoryArena*> separate_;  // few: one per stage whose passes are recorded
 };
 

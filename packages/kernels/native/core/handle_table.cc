@@ -1,8 +1,9 @@
 #include "core/handle_table.h"
 
 #include <atomic>
-#include <mutex>
 #include <vector>
+
+#include "core/round_up.h"
 
 namespace mtl {
 namespace {
@@ -23,7 +24,7 @@ constexpr uint64_t kIndexBits = 24;
 constexpr uint64_t kMaxSlots = uint64_t{1} << kIndexBits;
 constexpr uint32_t kMaxGeneration = (uint32_t{1} << 28) - 1;
 
-std::mutex mutex;
+Mutex mutex;
 std::vector<Slot> slots;
 std::vector<uint32_t> free_slots;
 uint64_t live = 0;
@@ -100,7 +101,7 @@ Status create_tensor(DeviceKind device, DType dtype, const int64_t* shape, int r
   record.device = device;
   record.view.dtype = dtype;
   MTL_RETURN_IF_ERROR(set_shape(&record.view, shape, rank));
-  const size_t bytes = static_cast<size_t>(record.view.size()) * size_of(dtype);
+  const size_t bytes = to_size(record.view.size() * static_cast<int64_t>(size_of(dtype)));
   MTL_RETURN_IF_ERROR(backend->allocate(bytes, &record.view.data));
   if (poison) {
     const Status filled = backend->fill(record.view.data, 0xff, bytes);  // a NaN in every floating-point dtype
@@ -110,7 +111,7 @@ Status create_tensor(DeviceKind device, DType dtype, const int64_t* shape, int r
     }
   }
   Storage* const storage = new Storage{backend, record.view.data, 0};
-  const std::lock_guard<std::mutex> lock(mutex);
+  const MutexLock lock(mutex);
   const Status status = insert(record, storage, handle);
   if (!status.ok()) {
     backend->release(record.view.data);
@@ -120,7 +121,7 @@ Status create_tensor(DeviceKind device, DType dtype, const int64_t* shape, int r
 }
 
 Status create_view(TensorHandle base, int64_t offset, const int64_t* shape, int rank, TensorHandle* handle) {
-  const std::lock_guard<std::mutex> lock(mutex);
+  const MutexLock lock(mutex);
   const Slot* slot = slot_of(base);
   if (slot == nullptr) return stale(base);
   TensorRecord record = slot->record;
@@ -138,7 +139,7 @@ Status create_view(TensorHandle base, int64_t offset, const int64_t* shape, int 
 
 Status create_strided_view(TensorHandle base, int64_t offset, const int64_t* shape, const int64_t* strides, int rank,
                            TensorHandle* handle) {
-  const std::lock_guard<std::mutex> lock(mutex);
+  const MutexLock lock(mutex);
   const Slot* slot = slot_of(base);
   if (slot == nullptr) return stale(base);
   TensorRecord record = slot->record;
@@ -164,7 +165,7 @@ Status create_strided_view(TensorHandle base, int64_t offset, const int64_t* sha
 }
 
 Status release_tensor(TensorHandle handle) {
-  const std::lock_guard<std::mutex> lock(mutex);
+  const MutexLock lock(mutex);
   Slot* slot = slot_of(handle);
   if (slot == nullptr) return stale(handle);
   Storage* storage = slot->storage;
@@ -185,7 +186,7 @@ Status resolve_tensor(TensorHandle handle, TensorRecord* record) {
 }
 
 Status resolve_view(TensorHandle handle, TensorRecord* record) {
-  const std::lock_guard<std::mutex> lock(mutex);
+  const MutexLock lock(mutex);
   const Slot* slot = slot_of(handle);
   if (slot == nullptr) return stale(handle);
   *record = slot->record;
@@ -193,7 +194,7 @@ Status resolve_view(TensorHandle handle, TensorRecord* record) {
 }
 
 uint64_t num_live_tensors() {
-  const std::lock_guard<std::mutex> lock(mutex);
+  const MutexLock lock(mutex);
   return live;
 }
 

@@ -17,9 +17,10 @@ constexpr size_t kLargeSegment = 32 * kMebibyte;
 }  // namespace
 
 Status MemoryArena::allocate(size_t bytes, void** data) {
+  if (bytes > PTRDIFF_MAX) return error_status("MTL_OUT_OF_MEMORY", "no block of memory has %zu bytes", bytes);
   const size_t size = round_up(std::max<size_t>(bytes, 1), kGranularity);
   const int pool = size <= kLargestSmall ? kSmall : kLarge;
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   if (limit_ != 0 && statistics_.bytes_in_use + size > limit_) {
     return error_status("MTL_OUT_OF_MEMORY", "allocation of %zu bytes exceeds the limit of %llu bytes (%llu in use)",
                         bytes, static_cast<unsigned long long>(limit_),
@@ -83,7 +84,7 @@ void MemoryArena::split(Blocks::iterator block, size_t size) {
 }
 
 bool MemoryArena::release(void* data) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   const auto block = blocks_.find(static_cast<char*>(data));
   if (block == blocks_.end() || block->second.is_free) return false;
   statistics_.bytes_in_use -= block->second.size;
@@ -116,7 +117,7 @@ void MemoryArena::mark_free(Blocks::iterator block) {
 }
 
 void MemoryArena::trim() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   trim_locked();
 }
 
@@ -136,17 +137,17 @@ void MemoryArena::trim_locked() {
 }
 
 MemoryStatistics MemoryArena::statistics() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   return statistics_;
 }
 
 void MemoryArena::reset_peak() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   statistics_.peak_bytes = statistics_.bytes_in_use;
 }
 
 void MemoryArena::set_limit(uint64_t bytes) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(mutex_);
   limit_ = bytes;
 }
 

@@ -12,11 +12,11 @@
 
 #include <functional>
 #include <map>
-#include <mutex>
 #include <set>
 #include <utility>
 
 #include "core/caching_allocator.h"
+#include "core/mutex.h"
 
 namespace mtl {
 
@@ -65,7 +65,7 @@ class MemoryArena {
   void trim_locked();
 
   const Source source_;
-  std::mutex mutex_;
+  Mutex mutex_;
   Blocks blocks_;
   std::set<std::pair<size_t, char*>> free_[kNumPools];
   MemoryStatistics statistics_;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "core/op_call.h"
+#include "core/round_up.h"
 
 namespace mtl {
 
@@ -15,7 +16,7 @@ struct ScratchBlocks {
   int count = 0;
 
   void add(int64_t size) {
-    if (count < kMost) bytes[count] = static_cast<size_t>(size);
+    if (count < kMost) bytes[count] = to_size(size);
     ++count;
   }
   // Returns MTL_ARGUMENT if more than kMost blocks were added.

@@ -8,6 +8,6 @@ export {
 } from '../cuda/open-cuda.js';
 export { deviceOfValues } from '../device.js';
 export { refuseInGraph } from '../graph-memory.js';
-export { tensorApi } from '../native/addon.js';
+export { nativeRemedy, tensorApi } from '../native/addon.js';
 export { lentMemory } from '../tensor.js';
 export { setPoison } from '../tensor-lifetimes.js';

@@ -1,8 +1,8 @@
 import { KernelError } from '@mtl/errors';
-import type { KernelsAddon } from './kernels-addon.js';
+import type { KernelsAddon, LoadedKernels } from './kernels-addon.js';
 import { loadAddon } from './load-addon.js';
 
-let loaded: ReturnType<typeof loadAddon> | undefined;
+let loaded: LoadedKernels | undefined;
 
 /** Returns the addon, which is loaded at first use so that importing the package never fails. */
 export function addon(): KernelsAddon {
@@ -10,11 +10,16 @@ export function addon(): KernelsAddon {
   return loaded.addon;
 }
 
-/** Returns the file that the addon was loaded from. */
-export function addonPath(): string {
+/** Returns the file that the addon was loaded from, and if it is WebAssembly. */
+export function addonOrigin(): Omit<LoadedKernels, 'addon'> {
   loaded ??= loadAddon();
-  return loaded.path;
+  const { path, isWebAssembly } = loaded;
+  return { path, isWebAssembly };
 }
+
+/** How to get native kernels, as the rest of a sentence. */
+export const nativeRemedy =
+  'install a platform package (Linux on x86-64 with glibc has one) or compile the kernels with npx mtl-kernels-build, and unset MTL_KERNELS';
 
 /** The advice in an `MTL_OUT_OF_MEMORY` error, for memory of a device or of the host. */
 export const outOfMemoryRemedy =
@@ -58,7 +63,19 @@ export function callNative<T>(body: () => T): T {
 /**
  * Returns an external value through which another native addon accesses the memory of tensors by their
  * handles (see native/include/mtl/tensor_handle.h).
+ *
+ * @throws KernelError MTL_WEBASSEMBLY where the kernels are WebAssembly
  */
 export function tensorApi(): unknown {
+  if (addonOrigin().isWebAssembly) {
+    throw new KernelError(
+      'MTL_WEBASSEMBLY',
+      'the kernels are WebAssembly, whose tensors no other native code reaches: ranks in processes need native kernels',
+      {
+        remedy: `train in one process; for several, ${nativeRemedy}`,
+        exitCode: 2,
+      },
+    );
+  }
   return addon().tensorApi;
 }

@@ -56,8 +56,8 @@ export interface KernelsAddon {
   write(handle: number, source: ArrayBufferView): void;
   read(handle: number, destination: ArrayBufferView): void;
   /** Returns the memory of a host tensor, valid until `takeBack`; the tensor must live until then. */
-  lend(handle: number): ArrayBuffer;
-  takeBack(memory: ArrayBuffer): void;
+  lend(handle: number): Uint8Array;
+  takeBack(memory: Uint8Array): void;
   zero(handle: number): void;
   /** Computes target[column, row] = source[rowOrder[row], columnOrder[column]]. */
   transpose(
@@ -139,6 +139,13 @@ export interface KernelsAddon {
     multipliesBfloat16: boolean;
     onednnVersion: string;
   };
+}
+
+/** The kernels, the file that they were loaded from, and what they are. */
+export interface LoadedKernels {
+  readonly addon: KernelsAddon;
+  readonly path: string;
+  readonly isWebAssembly: boolean;
 }
 
 /**

@@ -19,6 +19,16 @@ describe('loadAddon', () => {
     );
   });
 
+  it('refuses an unknown kind of kernels', () => {
+    vi.stubEnv('MTL_KERNELS', 'webgpu');
+    expect(() => loadAddon()).toThrowError(
+      expect.objectContaining({
+        code: 'MTL_ADDON',
+        message: 'MTL_KERNELS is webgpu, expected native or wasm',
+      }),
+    );
+  });
+
   it('names an unsupported platform in place of a build that would fail there', () => {
     vi.stubEnv('MTL_KERNELS_ADDON', '/missing.node');
     Object.defineProperty(process, 'platform', { value: 'darwin' });

@@ -4,7 +4,8 @@ import { fileURLToPath } from 'node:url';
 import { KernelError } from '@mtl/errors';
 import { loadNativeAddon } from '@mtl/tooling/load-native-addon';
 import { platformProblem } from '@mtl/tooling/platform-problem';
-import type { KernelsAddon } from './kernels-addon.js';
+import type { KernelsAddon, LoadedKernels } from './kernels-addon.js';
+import { loadWebAssembly } from './load-webassembly.js';
 
 /**
  * Shortens the spinning of OpenMP threads after a parallel region, which starves other processes on the same
@@ -28,24 +29,48 @@ export function requireInstructionSet(addon: Pick<KernelsAddon, 'host'>): void {
   );
 }
 
+/** The values of MTL_KERNELS. */
+const choices = ['native', 'wasm'];
+
 /**
  * Loads the native addon: an explicit path in MTL_KERNELS_ADDON, else the local build, else the platform
- * package.
+ * package. Where no place has one, or this platform runs none, the kernels are WebAssembly. MTL_KERNELS
+ * chooses `native` or `wasm` alone.
  *
  * @throws KernelError MTL_PLATFORM, or MTL_ADDON with the tried files and a remedy
  */
-export function loadAddon(): { readonly addon: KernelsAddon; readonly path: string } {
+export function loadAddon(): LoadedKernels {
+  const { MTL_KERNELS: choice, MTL_KERNELS_ADDON: explicit } = process.env;
+  if (choice !== undefined && !choices.includes(choice)) {
+    throw new KernelError('MTL_ADDON', `MTL_KERNELS is ${choice}, expected ${choices.join(' or ')}`, {
+      remedy: 'unset it: native kernels are used where this platform has them, otherwise WebAssembly',
+      exitCode: 2,
+    });
+  }
+  const webAssembly = () => loadWebAssembly({ directory: packageDirectory() });
+  if (choice === 'wasm') {
+    const loaded = webAssembly();
+    if (loaded.addon !== undefined) return loaded;
+    throw new KernelError('MTL_ADDON', `the kernels as WebAssembly could not be loaded: ${loaded.failure}`, {
+      remedy: loaded.remedy,
+      exitCode: 2,
+    });
+  }
   prepareEnvironment();
-  const loaded = loadNativeAddon<KernelsAddon>({
+  const native = loadNativeAddon<KernelsAddon>({
     directory: packageDirectory(),
     file: 'mtl_kernels.node',
-    explicit: process.env.MTL_KERNELS_ADDON,
+    explicit,
     command: 'mtl-kernels-build',
     needs: 'g++, cmake and libdnnl-dev',
     accept: requireInstructionSet,
   });
-  if (loaded.addon !== undefined) return loaded;
+  if (native.addon !== undefined) return { ...native, isWebAssembly: false };
   const problem = platformProblem();
+  const mayReplace =
+    choice === undefined && explicit === undefined && (native.isAbsent || problem !== undefined);
+  const replacement = mayReplace ? webAssembly() : undefined;
+  if (replacement?.addon !== undefined) return replacement;
   if (problem !== undefined) {
     const { message, ...advice } = problem;
     throw new KernelError('MTL_PLATFORM', `the native kernels could not be loaded: ${message}`, {
@@ -53,12 +78,13 @@ export function loadAddon(): { readonly addon: KernelsAddon; readonly path: stri
       exitCode: 2,
     });
   }
-  const oneDnn = loaded.failures.some((failure) => failure.includes('libdnnl'));
+  const failures = [...native.failures, ...(replacement === undefined ? [] : [replacement.failure])];
+  const oneDnn = failures.some((failure) => failure.includes('libdnnl'));
   throw new KernelError(
     'MTL_ADDON',
-    `the native kernels could not be loaded\n    ${loaded.failures.join('\n    ')}`,
+    `the native kernels could not be loaded\n    ${failures.join('\n    ')}`,
     {
-      remedy: oneDnn ? 'install oneDNN: sudo apt-get install libdnnl-dev' : loaded.remedy,
+      remedy: oneDnn ? 'install oneDNN: sudo apt-get install libdnnl-dev' : native.remedy,
       exitCode: 2,
     },
   );

@@ -25,6 +25,7 @@ import type { OpenedRun } from './open-run.js';
 import { flagsWithSchedule } from './resumed-configuration.js';
 import { RunLog } from './run-log.js';
 import { openTrainingReporters, silentReporters, type TrainingReporters } from './training-reporters.js';
+import { checkWebAssemblyMemory, noteOfWebAssembly } from './webassembly-kernels.js';
 
 /** The reporters of a run on this rank. */
 export interface BegunReports {
@@ -41,8 +42,8 @@ export interface BegunReports {
  * Prepares the directory of --save, prints a description of the run, chooses the number of threads and the
  * algorithms of matmuls, and opens run.json, files of metrics and tracking services. All ranks call it.
  *
- * @throws errors of `SaveDirectory.prepare`, `threadsOfTraining`, `chooseMatmuls`, `RunLog.start` and
- *   `openTrainingReporters`
+ * @throws errors of `checkWebAssemblyMemory`, `SaveDirectory.prepare`, `threadsOfTraining`, `chooseMatmuls`,
+ *   `RunLog.start` and `openTrainingReporters`
  */
 export async function beginReports(
   run: OpenedRun,
@@ -62,14 +63,18 @@ export async function beginReports(
   // bytes of a checkpoint: 4 for each weight in float32, and for each trained one 8 for AdamW's two moments
   // or 4 for Muon's momentum, which is a lower bound
   const numTrained = numAdapted ?? numParameters;
-  const numBytes = 4 * numParameters + (configuration.optimizer.muon === undefined ? 8 : 4) * numTrained;
+  const numStates = configuration.optimizer.muon === undefined ? 2 : 1;
+  const numBytes = 4 * (numParameters + numStates * numTrained);
+  const host = hostInformation();
+  checkWebAssemblyMemory({ numParameters, numTrained, numStates }, host);
   await saveDirectory.prepare({ numBytes });
   const iteration = progress?.iteration ?? 0;
   const numActive = recipe.numActiveParameters(model);
   const described = { iteration, numParameters, numActive, numAdapted, ...data };
   for (const line of descriptionOfRun(configuration, described)) onMessage(line);
-  const faster = fasterPrecision(configuration, hostInformation());
-  if (faster !== undefined) onMessage(faster);
+  for (const note of [noteOfWebAssembly(host), fasterPrecision(configuration, host)]) {
+    if (note !== undefined) onMessage(note);
+  }
   const threads = await threadsOfTraining({
     configuration: run.configuration,
     flopsPerSample: modelFlops(flopsShape),

@@ -1,24 +1,12 @@
 #include "backends/cpu/instruction_sets.h"
 
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <cstring>
 #include <string>
 
+#include "platforms/platform.h"
+
 namespace mtl {
 namespace {
-
-// Tells whether the system lets this process use the tiles of Intel's Advanced Matrix Extensions.
-[[maybe_unused]] bool may_use_tiles() {
-#if defined(__x86_64__) && defined(__linux__)
-  constexpr long kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILE_DATA
-  static const bool usable = syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
-  return usable;
-#else
-  return false;
-#endif
-}
 
 // Constant-initialised: kernels are registered by these rows before main.
 #define MTL_INSTRUCTION_SET(name, extends, is_compiled, is_supported) \

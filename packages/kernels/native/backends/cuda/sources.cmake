@@ -9,4 +9,4 @@ set(CUDA_SHARED_SOURCES ${CUDA_SCRATCH_SOURCES} native/core/memory_arena.cc nati
     native/core/row_layout.cc native/core/shared_memory.cc
     native/ops/matmul.cc native/ops/linear.cc native/ops/attention.cc native/ops/visibility.cc native/ops/attention_row_sums.cc
     native/ops/merge_attention.cc native/ops/cross_entropy.cc
-    native/backends/cpu/philox_normal.cc native/backends/cpu/threads.cc)
+    native/backends/cpu/philox_normal.cc native/platforms/linux/threads.cc)

@@ -1,9 +1,9 @@
 #include "backends/meta/meta_backend.h"
 
-#include <atomic>
 #include <string_view>
 
 #include "backends/cpu/cpu_backend.h"
+#include "backends/meta/addresses.h"
 #include "backends/meta/without_values.h"
 #include "core/op_registry.h"
 #include "ops/cross_entropy.h"
@@ -12,11 +12,9 @@
 namespace mtl {
 namespace {
 
-// Returns addresses without memory. They are never read or written, but distinct, so that views and overlaps
-// of tensors can be distinguished.
 void* reserve_addresses(size_t bytes) {
-  static std::atomic<uint64_t> next{uint64_t{1} << 62};
-  return reinterpret_cast<void*>(next.fetch_add(bytes));
+  static Addresses addresses(62);
+  return addresses.take(bytes);
 }
 
 CachingAllocator& meta_allocator() {

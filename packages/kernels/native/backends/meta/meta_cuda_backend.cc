@@ -1,9 +1,9 @@
-#include <atomic>
 #include <cstring>
 
 #include "backends/cpu/cpu_backend.h"
 #include "backends/cuda/loader/cuda_loader.h"
 #include "backends/cuda/scratch/linear.h"
+#include "backends/meta/addresses.h"
 #include "backends/meta/meta_backend.h"
 #include "backends/meta/without_values.h"
 #include "core/device_memory.h"
@@ -16,9 +16,10 @@ namespace {
 // Returns segments of addresses without memory. The addresses are aligned like the driver's, because kernels
 // are selected by alignment.
 Status reserve_addresses(size_t bytes, void** data) {
-  static std::atomic<uint64_t> next{uint64_t{1} << 61};
-  *data = reinterpret_cast<void*>(next.fetch_add(bytes));
-  return ok_status();
+  static Addresses addresses(61);
+  *data = addresses.take(bytes);
+  if (*data != nullptr) return ok_status();
+  return error_status("MTL_OUT_OF_MEMORY", "no %zu addresses are left", bytes);
 }
 
 DeviceMemory& memory() {

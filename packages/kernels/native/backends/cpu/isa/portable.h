@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "backends/cpu/isa/vectors.h"
+#include "core/half.h"
 
 namespace mtl {
 namespace {
@@ -29,7 +30,7 @@ MTL_INLINE VFloat from_float16(VHalf half) {
   VFloat value;
   for (int lane = 0; lane < kLanes; ++lane) {
     const uint16_t bits = half[lane];
-    _Float16 number;
+    Half number;
     __builtin_memcpy(&number, &bits, sizeof bits);
     value[lane] = (float)number;
   }
@@ -38,7 +39,7 @@ MTL_INLINE VFloat from_float16(VHalf half) {
 MTL_INLINE VHalf to_float16(VFloat value) {
   VHalf half;
   for (int lane = 0; lane < kLanes; ++lane) {
-    const _Float16 number = (_Float16)value[lane];
+    const Half number = (Half)value[lane];
     uint16_t bits;
     __builtin_memcpy(&bits, &number, sizeof bits);
     half[lane] = bits;

@@ -10,7 +10,7 @@
 #   EXTENDS     a later set of this list: its features and options are added, and its kernels compute what this set
 #               has no kernel for
 #   NEEDS       features of the processor, as __builtin_cpu_supports names them
-#   PERMISSION  a function of instruction_sets.cc: whether the operating system lets the process use the set
+#   PERMISSION  a function of platforms/platform.h: whether the operating system lets the process use the set
 #   OPTIONS     of the compiler
 #   KERNELS     the files of simd/ that are compiled for it, without .cc; by default all
 
@@ -30,5 +30,8 @@ instruction_set(avx2 PROCESSOR x86_64|AMD64
 instruction_set(sse4 PROCESSOR x86_64|AMD64
                 NEEDS sse4.1
                 OPTIONS -msse4.1)
+
+instruction_set(simd128 PROCESSOR wasm32
+                OPTIONS -msimd128)
 
 instruction_set(plain)

@@ -25,5 +25,20 @@ MTL_INLINE VFloat bits_to_float(VUint bits) { return (VFloat)bits; }
 MTL_INLINE VUint float_to_bits(VFloat value) { return (VUint)value; }
 MTL_INLINE VFloat select(VInt mask, VFloat yes, VFloat no) { return mask ? yes : no; }
 
+// Returns the lanes `order[0]`, `order[1]`, ... of `a` and `b`, numbered from kLanes on. The order is a
+// constant: compilers turn it into instructions.
+template <typename Vector>
+MTL_INLINE Vector shuffle(Vector a, Vector b, VInt order) {
+#if defined(__clang__)
+  Vector result = {};
+  for (int lane = 0; lane < kLanes; ++lane) {
+    result[lane] = order[lane] < kLanes ? a[order[lane]] : b[order[lane] - kLanes];
+  }
+  return result;
+#else
+  return __builtin_shuffle(a, b, order);
+#endif
+}
+
 }  // namespace
 }  // namespace mtl

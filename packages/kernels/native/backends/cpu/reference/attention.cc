@@ -98,7 +98,7 @@ void forward_query(const Head& head, int64_t query, double* sums) {
 }
 
 Status forward_of(const AttentionProblem& problem) {
-  const Scratch sums(static_cast<size_t>(problem.value_size) * sizeof(double));
+  const Scratch sums(static_cast<uint64_t>(problem.value_size) * sizeof(double));
   if (sums.data == nullptr) return no_memory();
   for (int64_t batch = 0; batch < problem.batch; ++batch) {
     for (int64_t a = 0; a < problem.heads; ++a) {
@@ -161,7 +161,7 @@ void backward_group(const AttentionProblem& problem, int64_t batch, int64_t firs
 Status backward_of(const AttentionProblem& problem) {
   const int64_t count =
       (problem.num_queries + problem.num_keys) * problem.head_size + problem.num_keys * problem.value_size;
-  const Scratch gradients(static_cast<size_t>(count) * sizeof(double));
+  const Scratch gradients(static_cast<uint64_t>(count) * sizeof(double));
   if (gradients.data == nullptr) return no_memory();
   for (int64_t batch = 0; batch < problem.batch; ++batch) {
     for (int64_t group = 0; group < problem.groups; ++group) {

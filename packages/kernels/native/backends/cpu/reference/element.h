@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "core/half.h"
 #include "core/op_registry.h"
 
 namespace mtl::reference {
@@ -21,7 +22,7 @@ inline double get(const TensorView& tensor, int64_t index) {
       return value;
     }
     case DType::kFloat16:
-      return static_cast<double>(static_cast<const _Float16*>(tensor.data)[index]);
+      return static_cast<double>(static_cast<const Half*>(tensor.data)[index]);
     case DType::kInt32:
       return static_cast<const int32_t*>(tensor.data)[index];
     case DType::kInt64:
@@ -56,7 +57,7 @@ inline void set(const TensorView& tensor, int64_t index, double value) {
       static_cast<uint16_t*>(tensor.data)[index] = bfloat16_bits(static_cast<float>(value));
       return;
     case DType::kFloat16:
-      static_cast<_Float16*>(tensor.data)[index] = static_cast<_Float16>(value);
+      static_cast<Half*>(tensor.data)[index] = static_cast<Half>(value);
       return;
     case DType::kInt32:
       static_cast<int32_t*>(tensor.data)[index] = static_cast<int32_t>(value);

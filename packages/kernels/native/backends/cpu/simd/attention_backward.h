@@ -547,7 +547,7 @@ Status backward_all(const AttentionProblem& problem) {
   const int64_t groups = plan.groups, members = plan.members, tiles = plan.tiles, parts = plan.parts;
   const int64_t bytes_of_thread = plan.bytes_of_thread, member_size = plan.member_size, part_size = plan.part_size;
   if (groups == 0) return ok_status();
-  const Scratch memory(static_cast<size_t>(plan.bytes));
+  const Scratch memory(static_cast<uint64_t>(plan.bytes));
   if (memory.data == nullptr) {
     return error_status("MTL_OUT_OF_MEMORY", "no %lld bytes of scratch memory for attention",
                         static_cast<long long>(plan.bytes));

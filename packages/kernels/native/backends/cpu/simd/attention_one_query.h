@@ -137,7 +137,7 @@ Status attend_one_query_all(const AttentionProblem& problem) {
   const int64_t num_heads = problem.batch * problem.heads, num_keys = problem.num_keys;
   const int threads = one_query_threads(problem);
   const int64_t bytes_of_thread = one_query_bytes_of_thread(problem);
-  const Scratch memory(static_cast<size_t>(one_query_bytes(problem)));
+  const Scratch memory(static_cast<uint64_t>(one_query_bytes(problem)));
   if (memory.data == nullptr) {
     return error_status("MTL_OUT_OF_MEMORY", "no %lld bytes of scratch memory for attention",
                         static_cast<long long>(one_query_bytes(problem)));

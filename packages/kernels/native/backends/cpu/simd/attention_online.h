@@ -441,7 +441,7 @@ Status forward_all(const AttentionProblem& problem) {
   const int64_t num_heads = problem.batch * problem.heads, num_queries = problem.num_queries;
   const int threads = num_threads();
   const int64_t bytes_of_thread = forward_bytes_of_thread<Gemm>(problem);
-  const Scratch memory(static_cast<size_t>(forward_bytes<Gemm>(problem)));
+  const Scratch memory(static_cast<uint64_t>(forward_bytes<Gemm>(problem)));
   if (memory.data == nullptr) {
     return error_status("MTL_OUT_OF_MEMORY", "no %lld bytes of scratch memory for attention",
                         static_cast<long long>(forward_bytes<Gemm>(problem)));

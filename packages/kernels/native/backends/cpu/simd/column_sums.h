@@ -23,7 +23,7 @@ inline int64_t column_sums_bytes(int64_t rows, int64_t num_sums) {
 template <typename AddRows, typename Result>
 Status column_sums(int64_t rows, int64_t num_sums, const AddRows& add_rows, const Result& result) {
   const int num_threads = column_sums_threads(rows, num_sums);
-  const Scratch scratch(static_cast<size_t>(column_sums_bytes(rows, num_sums)));
+  const Scratch scratch(static_cast<uint64_t>(column_sums_bytes(rows, num_sums)));
   if (scratch.data == nullptr) return error_status("MTL_OUT_OF_MEMORY", "no memory for column sums");
   float* const buffers = static_cast<float*>(scratch.data);
   for (int64_t index = 0; index < num_sums * num_threads; ++index) buffers[index] = 0.0f;

@@ -86,7 +86,7 @@ Status drop_over_capacity(const OpCall& call) {
   const int64_t slots = call.tensor(Op::kExperts).size(), num_experts = call.integer(Op::kNumExperts),
                 capacity = call.integer(Op::kCapacity);
   MTL_RETURN_IF_ERROR(expect_indices(call, Op::kExperts, num_experts, -1));
-  const Scratch scratch(static_cast<size_t>(scratch_slots(call)) * sizeof(int32_t));
+  const Scratch scratch(static_cast<uint64_t>(scratch_slots(call)) * sizeof(int32_t));
   if (scratch.data == nullptr) return error_status("MTL_OUT_OF_MEMORY", "%s: no memory to sort slots", call.op);
   int32_t *const sorted = static_cast<int32_t*>(scratch.data), *const offsets = sorted + slots;
   int32_t* const output = call.data<int32_t>(Op::kOutput);

@@ -112,7 +112,7 @@ int threads_of(const GroupedSizes& sizes) {
 template <typename Lanes, typename ProductOf>
 Status multiply_groups(const GroupedProblem& all, int threads, const ProductOf& product_of) {
   const int64_t vectors = vectors_of_task<Lanes>(all);
-  const Scratch scratch(static_cast<size_t>(threads * vectors) * sizeof(VUint));
+  const Scratch scratch(static_cast<uint64_t>(threads * vectors) * sizeof(VUint));
   VUint* const memory = static_cast<VUint*>(scratch.data);
   if (memory == nullptr) return error_status("MTL_OUT_OF_MEMORY", "grouped matmul: no memory for packed operands");
   const TaskSize size = task_size_of(all, threads, [&](int64_t group) { return product_of(group).rows; });

@@ -345,7 +345,7 @@ template <typename Lanes>
 Status multiply_blocked(const MatmulProblem& p) {
   const Distribution distribution = distribution_of<Lanes>(p);
   const Blocks& blocks = distribution.blocks;
-  const Scratch scratch(static_cast<size_t>(distribution.vectors()) * sizeof(VUint));
+  const Scratch scratch(static_cast<uint64_t>(distribution.vectors()) * sizeof(VUint));
   VUint* const memory = static_cast<VUint*>(scratch.data);
   if (memory == nullptr) return error_status("MTL_OUT_OF_MEMORY", "matmul: no memory for packed operands");
   if (distribution.at_once == 1) {

@@ -47,8 +47,8 @@ MTL_INLINE void add_halves(VFloat* vectors) {
   }
 #pragma GCC unroll 8
   for (int i = 0; i < kHalf; ++i) {
-    vectors[i] = __builtin_shuffle(vectors[i], vectors[i + kHalf], upper) +
-                 __builtin_shuffle(vectors[i], vectors[i + kHalf], lower);
+    vectors[i] = shuffle(vectors[i], vectors[i + kHalf], upper) +
+                 shuffle(vectors[i], vectors[i + kHalf], lower);
   }
 }
 

@@ -302,7 +302,7 @@ Status adamw_with(const OpCall& call, float* scratch) {
 
 Status adamw(const OpCall& call) {
   if (!is_scaled(call)) return adamw_with(call, nullptr);
-  const Scratch scratch(static_cast<size_t>(scratch_bytes(call)));
+  const Scratch scratch(static_cast<uint64_t>(scratch_bytes(call)));
   if (scratch.data == nullptr) return error_status("MTL_OUT_OF_MEMORY", "precision_aware_adamw: no memory for scales");
   return adamw_with(call, static_cast<float*>(scratch.data));
 }

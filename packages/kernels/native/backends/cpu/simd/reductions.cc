@@ -56,7 +56,7 @@ Status sum_of_squares(const OpCall& call) {
   }
   const float* const input = call.data<float>(Op::kInput);
   const int64_t size = call.tensor(Op::kInput).size(), num_chunks = num_chunks_of(call);
-  const Scratch scratch(sizeof(double) * static_cast<size_t>(num_chunks));
+  const Scratch scratch(sizeof(double) * static_cast<uint64_t>(num_chunks));
   if (scratch.data == nullptr) return error_status("MTL_OUT_OF_MEMORY", "sum_of_squares: no memory for partial sums");
   double* const partial = static_cast<double*>(scratch.data);
   for_each(num_chunks, size, [&](int64_t chunk) {

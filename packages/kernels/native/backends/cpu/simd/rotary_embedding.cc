@@ -21,7 +21,7 @@ MTL_INLINE Pair deinterleaved(const Pair& of) {
     even[lane] = 2 * lane;
     odd[lane] = 2 * lane + 1;
   }
-  return {__builtin_shuffle(of.a, of.b, even), __builtin_shuffle(of.a, of.b, odd)};
+  return {shuffle(of.a, of.b, even), shuffle(of.a, of.b, odd)};
 }
 
 // Inverts `deinterleaved`.
@@ -31,7 +31,7 @@ MTL_INLINE Pair interleaved(const Pair& of) {
     low[lane] = lane / 2 + lane % 2 * kLanes;
     high[lane] = low[lane] + kLanes / 2;
   }
-  return {__builtin_shuffle(of.a, of.b, low), __builtin_shuffle(of.a, of.b, high)};
+  return {shuffle(of.a, of.b, low), shuffle(of.a, of.b, high)};
 }
 
 // The angles of one position, the number of pairs that they rotate, and the direction.

@@ -30,7 +30,7 @@ int64_t scratch_bytes(const RouterSizes& sizes) {
 // Calls body(row, buffers) for every row.
 template <typename Body>
 Status for_rows(const OpCall& call, const RouterSizes& sizes, const Body& body) {
-  const Scratch scratch(static_cast<size_t>(scratch_bytes(sizes)));
+  const Scratch scratch(static_cast<uint64_t>(scratch_bytes(sizes)));
   if (scratch.data == nullptr) return error_status("MTL_OUT_OF_MEMORY", "%s: no memory for the scores of a row", call.op);
   const int threads = threads_of(sizes);
   on_threads(threads, [&](int thread) {

@@ -92,7 +92,7 @@ template <ScoreFunction kFunction>
 Status forward_with(const OpCall& call) {
   using Op = RouterStatisticsForward;
   const Sizes sizes = sizes_of<Op>(call);
-  const Scratch scratch(static_cast<size_t>(sizes.parts() * Part::bytes(sizes)));
+  const Scratch scratch(static_cast<uint64_t>(sizes.parts() * Part::bytes(sizes)));
   if (scratch.data == nullptr) return error_status("MTL_OUT_OF_MEMORY", "%s: no memory for partial sums", call.op);
   const float *const logits = call.data<float>(Op::kLogits), *const weights = call.data<float>(Op::kRowWeights);
   const auto part_at = [&](int64_t part) { return Part(static_cast<char*>(scratch.data) + part * Part::bytes(sizes), sizes); };
@@ -156,7 +156,7 @@ template <ScoreFunction kFunction>
 Status backward_with(const OpCall& call) {
   using Op = RouterStatisticsBackward;
   const Sizes sizes = sizes_of<Op>(call);
-  const Scratch scratch(static_cast<size_t>(backward_bytes(sizes)));
+  const Scratch scratch(static_cast<uint64_t>(backward_bytes(sizes)));
   if (scratch.data == nullptr) return error_status("MTL_OUT_OF_MEMORY", "%s: no memory for the scores of a row", call.op);
   const float *const logits = call.data<float>(Op::kLogits), *const weights = call.data<float>(Op::kRowWeights),
               *const gradients = call.data<float>(Op::kScoreGradients), *const squares = call.data<float>(Op::kSquareGradients);

@@ -54,11 +54,11 @@ MTL_INLINE float load_one(const bfloat16* source) {
   } both = {static_cast<uint32_t>(source->bits) << 16};
   return both.value;
 }
-MTL_INLINE float load_one(const float16* source) { return (float)*reinterpret_cast<const _Float16*>(source); }
+MTL_INLINE float load_one(const float16* source) { return (float)*reinterpret_cast<const Half*>(source); }
 MTL_INLINE void store_one(float* destination, float value) { *destination = value; }
 MTL_INLINE void store_one(bfloat16* destination, float value) { destination->bits = to_bfloat16(splat(value))[0]; }
 MTL_INLINE void store_one(float16* destination, float value) {
-  *reinterpret_cast<_Float16*>(destination) = (_Float16)value;
+  *reinterpret_cast<Half*>(destination) = (Half)value;
 }
 
 // Loads the first `count` lanes (0 to kLanes); the other lanes are zero.

@@ -19,8 +19,8 @@ MTL_INLINE void exchange_halves(VUint* rows) {
   for (int row = 0; row < kLanes; ++row) {
     if ((row & kHalf) != 0) continue;
     const VUint high = rows[row], low = rows[row + kHalf];
-    rows[row] = __builtin_shuffle(high, low, upper);
-    rows[row + kHalf] = __builtin_shuffle(high, low, lower);
+    rows[row] = shuffle(high, low, upper);
+    rows[row + kHalf] = shuffle(high, low, lower);
   }
 }
 

@@ -1,14 +1,14 @@
 #include "backends/cuda/loader/cuda_loader.h"
 
-#include <dlfcn.h>
-
 #include <atomic>
-#include <mutex>
+
+#include "core/mutex.h"
+#include "platforms/platform.h"
 
 namespace mtl {
 namespace {
 
-std::mutex mutex;
+Mutex mutex;
 std::atomic<const CudaLibrary*> opened_library{nullptr};
 CudaLibraryInformation opened = {};
 std::atomic<const Backend*> backend{nullptr};
@@ -17,15 +17,9 @@ std::atomic<const MtlDeviceApi*> device_api{nullptr};
 }  // namespace
 
 Status load_cuda_library(const char* path, const CudaLibrary** library) {
-  // never unloaded, because tensors, threads and other addons hold pointers into the library until the
-  // process ends
-  void* const handle = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-  if (handle == nullptr) {
-    const char* reason = dlerror();
-    return error_status("MTL_CUDA_LIBRARY", "%s", reason == nullptr ? path : reason);
-  }
-  const auto entry = reinterpret_cast<const CudaLibrary* (*)()>(dlsym(handle, "mtl_cuda_library"));
-  if (entry == nullptr) return error_status("MTL_CUDA_LIBRARY", "%s has no mtl_cuda_library: another library", path);
+  void* address = nullptr;
+  MTL_RETURN_IF_ERROR(find_in_library(path, "mtl_cuda_library", &address));
+  const auto entry = reinterpret_cast<const CudaLibrary* (*)()>(address);
   const CudaLibrary* const found = entry();
   if (found->abi_version != kCudaLibraryAbiVersion || found->backend_abi_version != kBackendAbiVersion) {
     return error_status("MTL_CUDA_ABI", "%s speaks version %d (backend %d), the addon version %d (backend %d)", path,
@@ -36,7 +30,7 @@ Status load_cuda_library(const char* path, const CudaLibrary** library) {
 }
 
 Status open_cuda(const CudaLibrary& library, const CudaOptions& options, CudaLibraryInformation* information) {
-  const std::lock_guard<std::mutex> lock(mutex);
+  const MutexLock lock(mutex);
   if (backend == nullptr) {
     const Backend* new_backend = nullptr;
     const MtlDeviceApi* new_device_api = nullptr;
@@ -59,7 +53,7 @@ const MtlDeviceApi* cuda_device_api() { return device_api; }
 const CudaLibrary* opened_cuda_library() { return opened_library; }
 
 GpuProperties cuda_gpu_properties() {
-  const std::lock_guard<std::mutex> lock(mutex);
+  const MutexLock lock(mutex);
   if (backend == nullptr || opened.device_index >= kMaxCudaDevices) return {132, 90};
   const CudaDeviceProperties& gpu = opened.probe.devices[opened.device_index];
   return {gpu.num_multiprocessors, gpu.compute_capability};

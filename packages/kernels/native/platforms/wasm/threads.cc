@@ -1,0 +1,111 @@
+// A pool of threads, each an instance of the module on the same memory. JavaScript starts them, and they may
+// come late or never: a thread that is ready takes the next part of a call, and so does the calling thread.
+#include "backends/cpu/threads.h"
+
+#include <atomic>
+
+extern "C" {
+// From JavaScript: the processors of the machine, and the start of another thread of the pool.
+__attribute__((import_module("mtl"), import_name("num_processors"))) int mtl_num_processors();
+__attribute__((import_module("mtl"), import_name("start_pool_thread"))) void mtl_start_pool_thread();
+__attribute__((export_name("mtl_run_pool_thread"))) void mtl_run_pool_thread();
+}
+
+namespace mtl {
+namespace {
+
+constexpr int kMostThreads = 1024;
+
+// The parts of one call: its number, how many parts it has, and the next part to take. In one word, so that a
+// thread that comes late cannot take a part of a call that has ended.
+struct Parts {
+  uint32_t call;
+  uint16_t count, next;
+};
+static_assert(sizeof(Parts) == sizeof(uint64_t));
+
+std::atomic<Parts> parts{Parts{0, 0, 0}};
+// The function of all parts; written only while there is no part to take.
+void (*call_body)(const void* context, int thread);
+const void* call_context;
+std::atomic<int32_t> num_finished{0};
+// The number of the call again, for threads that sleep.
+std::atomic<int32_t> call_number{0};
+std::atomic<int32_t> num_sleeping{0};
+
+// Polls before a thread sleeps: some tens of microseconds, the time between two operations of a step.
+constexpr int kPolls = 20000;
+
+int wanted_threads = 0;
+int started_threads = 1;
+
+// Takes and runs parts as long as the call has any.
+void run_parts() {
+  Parts taken = parts.load();
+  while (taken.next < taken.count) {
+    const Parts rest = {taken.call, taken.count, static_cast<uint16_t>(taken.next + 1)};
+    const auto body = call_body;
+    const void* const context = call_context;
+    if (!parts.compare_exchange_strong(taken, rest)) continue;
+    body(context, taken.next);
+    num_finished.fetch_add(1);
+    taken = parts.load();
+  }
+}
+
+void wait_while(std::atomic<int32_t>* word, int32_t value, int64_t nanoseconds) {
+  __builtin_wasm_memory_atomic_wait32(reinterpret_cast<int32_t*>(word), value, nanoseconds);
+}
+
+}  // namespace
+
+int num_threads() {
+  if (wanted_threads == 0) wanted_threads = mtl_num_processors();
+  return wanted_threads;
+}
+
+void run_on_threads(int count, void (*body)(const void* context, int thread), const void* context) {
+  if (count <= 1) {
+    for (int thread = 0; thread < count; ++thread) body(context, thread);
+    return;
+  }
+  for (; started_threads < count; ++started_threads) mtl_start_pool_thread();
+  call_body = body;
+  call_context = context;
+  num_finished.store(0);
+  const int32_t number = call_number.load() + 1;
+  parts.store({static_cast<uint32_t>(number), static_cast<uint16_t>(count), 0});
+  call_number.store(number);
+  if (num_sleeping.load() > 0) __builtin_wasm_memory_atomic_notify(reinterpret_cast<int32_t*>(&call_number), ~0u);
+  run_parts();
+  int polls = 0;
+  for (int32_t finished = num_finished.load(); finished < count; finished = num_finished.load()) {
+    // a thread that lost its core gets it sooner if this one sleeps
+    if (++polls > kPolls) wait_while(&num_finished, finished, 50000);
+  }
+}
+
+Status set_num_threads(int num_threads, bool) {
+  if (num_threads < 1 || num_threads > kMostThreads) {
+    return error_status("MTL_ARGUMENT", "%d threads asked for, expected 1 to %d", num_threads, kMostThreads);
+  }
+  wanted_threads = num_threads;
+  return ok_status();
+}
+
+}  // namespace mtl
+
+void mtl_run_pool_thread() {
+  using namespace mtl;
+  for (;;) {
+    const int32_t seen = call_number.load();
+    run_parts();
+    int polls = 0;
+    while (call_number.load() == seen && ++polls < kPolls) {
+    }
+    if (polls < kPolls) continue;
+    num_sleeping.fetch_add(1);
+    wait_while(&call_number, seen, -1);
+    num_sleeping.fetch_sub(1);
+  }
+}

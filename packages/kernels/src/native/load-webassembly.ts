@@ -1,0 +1,63 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
+import type { KernelsAddon, LoadedKernels } from './kernels-addon.js';
+
+/** The package with the module and the JavaScript that loads it. */
+interface WebAssemblyPackage {
+  loadKernels(path: string): KernelsAddon;
+}
+
+/** The reason why there are no kernels to load, and what to do. */
+interface MissingWebAssembly {
+  readonly addon?: undefined;
+  readonly failure: string;
+  readonly remedy: string;
+}
+
+/**
+ * Loads the kernels as WebAssembly: the local build of the package in `directory`, else the module of its
+ * package NAME-wasm32, which must have the same version.
+ *
+ * @throws WebAssembly.CompileError if this Node cannot compile the module
+ */
+export function loadWebAssembly({
+  directory,
+}: {
+  readonly directory: string;
+}): LoadedKernels | MissingWebAssembly {
+  const require = createRequire(join(directory, 'package.json'));
+  const { name, version: expected } = readManifest(join(directory, 'package.json'));
+  const webAssemblyPackage = `${name}-wasm32`;
+  let manifest: string;
+  try {
+    manifest = require.resolve(`${webAssemblyPackage}/package.json`);
+  } catch {
+    return {
+      failure: `${webAssemblyPackage}: not installed`,
+      remedy: 'install again, with optional packages (no --omit=optional)',
+    };
+  }
+  const { version: found } = readManifest(manifest);
+  if (found !== expected) {
+    return {
+      failure: `${webAssemblyPackage}: version ${found}, expected ${expected} as ${name} has`,
+      remedy: `install ${webAssemblyPackage}@${expected}`,
+    };
+  }
+  const file = 'mtl_kernels.wasm';
+  const paths = [join(directory, 'build', 'Wasm', file), join(dirname(manifest), file)];
+  const path = paths.find((each) => existsSync(each));
+  if (path === undefined) {
+    return {
+      failure: `${paths.join(' and ')}: not built`,
+      remedy: 'npm run dev -- build:wasm builds it in a checkout',
+    };
+  }
+  const { loadKernels } = require(webAssemblyPackage) as WebAssemblyPackage;
+  return { addon: loadKernels(path), path, isWebAssembly: true };
+}
+
+function readManifest(path: string): { readonly name: string; readonly version: string } {
+  return JSON.parse(readFileSync(path, 'utf8'));
+}
