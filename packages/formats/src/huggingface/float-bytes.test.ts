@@ -1,5 +1,4 @@
-import { bfloat16Bits, float16Bits } from '@mtl/kernels';
-import { float16Value } from '@mtl/kernels/internal';
+import { bfloat16Bits, float16Bits, float16Value } from '@mtl/kernels';
 import { describe, expect, it } from 'vitest';
 import { encodeFloats } from './float-bytes.js';
 

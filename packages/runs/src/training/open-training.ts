@@ -1,7 +1,8 @@
 import { Checkpoint, type LogicalTensor } from '@mtl/checkpoint';
 import { type PretrainingConfiguration, saveConfiguration } from '@mtl/configuration';
-import { configurationOption, optimizerSharing } from '@mtl/configuration/internal';
+import { configurationOption } from '@mtl/configuration/internal';
 import { checkHuggingFaceArchitecture } from '@mtl/configuration/saved';
+import { optimizerSharing } from '@mtl/configuration/strategies';
 import { MtlError } from '@mtl/errors';
 import {
   checkOptions,

@@ -1,6 +1,6 @@
 import { KernelError } from '@mtl/errors';
 import type { HostInformation } from '@mtl/kernels';
-import { formatBytes } from '@mtl/trainer/internal';
+import { formatBytes } from '@mtl/trainer';
 
 /** The bytes that a module of WebAssembly can address: 32 bits. */
 const mostBytes = 2 ** 32;

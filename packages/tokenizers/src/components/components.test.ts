@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs';
+import { gunzipSync } from 'node:zlib';
 import { DataError } from '@mtl/errors';
 import { describe, expect, it } from 'vitest';
 import { makeHuggingFaceTokenizer } from '../load-tokenizer-json.js';
@@ -90,9 +91,11 @@ function compare(cases: readonly Case[], texts: readonly string[]): Compared {
 }
 
 // tooling/fixtures/make-tokenizer-component-fixtures.py makes the fixtures, and also large sweeps.
-const fixture = new URL('../../fixtures/tokenizer-components.json', import.meta.url);
+const fixture = new URL('../../fixtures/tokenizer-components.json.gz', import.meta.url);
 const sweep = process.env.MTL_TEST_TOKENIZER_SWEEP;
-const { cases, texts = [] } = JSON.parse(readFileSync(sweep ?? fixture, 'utf8')) as {
+const { cases, texts = [] } = JSON.parse(
+  sweep === undefined ? gunzipSync(readFileSync(fixture)).toString() : readFileSync(sweep, 'utf8'),
+) as {
   cases: Case[];
   texts?: string[];
 };
