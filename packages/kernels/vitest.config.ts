@@ -6,6 +6,7 @@ import { alone, hasGpu, library, sharedBut } from '@mtl/tooling/vitest';
  */
 const ofOwnProcess = [
   'test/{attention,lent-memory,meta,meta-cuda-graphs,misuse,new-outputs,op-cases,out-of-memory}.test.ts',
+  'src/native/addon.test.ts',
   'test/{philox,pytorch-parity,rotary-embedding}.test.ts',
   'test/cuda/{meta-cuda,matmul-choices,open-cuda}.test.ts',
   ...(hasGpu ? ['test/cuda/**/*.test.ts'] : []),
