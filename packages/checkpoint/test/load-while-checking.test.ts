@@ -36,7 +36,7 @@ const stateOf = (iteration: number): HostTensor[] => [
 const save = (iteration: number) =>
   saveCheckpoint({ directory: temporary.path, iteration, tensors: stateOf(iteration), state: {} });
 
-/** Makes the tensor of the last rows, of which a rank holds only these. */
+/** Makes the tensor of a rank that holds only the last rows. */
 function lastRows(numHeld: number): HostTensor {
   const slices = [
     { start: numRows - numHeld, end: numRows },

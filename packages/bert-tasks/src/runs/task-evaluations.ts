@@ -174,7 +174,8 @@ async function evaluatePart(
   const results: { readonly lossSum: number; readonly logits: readonly Float32Array[] }[] = [];
   const samples = set.findSamples(own);
   const size = numMicroBatches * microBatchSize;
-  // ranks that shard parameters gather them together, so all run as many passes as the rank with most samples
+  // ranks that shard parameters gather values together, so every rank runs the passes of the rank with most
+  // samples
   const numRounds = Math.max(...all.map((part) => Math.ceil(countSamples(set.findSamples(part)) / size)));
   for (let round = 0; round < numRounds; round++) {
     const from = samples.from + round * size;

@@ -115,7 +115,7 @@ function checkMatricesOfStore(flags: FlagReader, parallel: OptimizedLayout): voi
   if (!store.divides.includes('gradients')) return;
   flags.conflict({
     flags: ['optimizer', flagOfStore as FlagName],
-    why: 'Muon needs whole matrices of gradients, of which each rank keeps a slice',
+    why: 'Muon needs whole matrices of gradients, and each rank keeps only slices',
     remedy: `leave --${flagOfStore} out, or pass --optimizer adam`,
   });
 }
