@@ -332,8 +332,19 @@ export function float16Value(bits: number): number {
   return sign * (exponent === 0 ? fraction * 2 ** -24 : (1 + fraction / 1024) * 2 ** (exponent - 15));
 }
 
+/** The float32 bits of 2^-14, from which on float16 is normal, and of 65,520, which rounds to infinity. */
+const [smallestNormalHalf, infiniteHalf] = [0x38800000, 0x477ff000];
+/** The difference of the exponents' biases, 127 - 15, in float32 bits. */
+const halfBias = 112 << 23;
+
 /** Returns the IEEE half-precision bits nearest to a number, ties to even. */
 export function float16Bits(value: number): number {
+  float32[0] = value;
+  const bits = float32Bits[0]!;
+  const size = bits & 0x7fffffff;
+  if (float32[0] === value && size >= smallestNormalHalf && size < infiniteHalf) {
+    return ((bits >>> 16) & 0x8000) | ((size - halfBias + 0xfff + ((size >>> 13) & 1)) >>> 13);
+  }
   if (Number.isNaN(value)) return 0x7e00;
   const sign = value < 0 || Object.is(value, -0) ? 0x8000 : 0;
   const magnitude = Math.abs(value);

@@ -72,29 +72,11 @@ export const viewAsBytes = ({ buffer, byteOffset, byteLength }: Float32Array): U
  */
 export function encodeFloats(values: Float32Array, dtype: WritableDtype): Uint8Array {
   if (dtype === 'F32') return viewAsBytes(values);
-  const { buffer, byteOffset, length } = values;
-  const bits = new Uint16Array(length);
-  const exact = new Uint32Array(buffer, byteOffset, length);
-  if (dtype === 'BF16') {
-    for (let index = 0; index < length; index++) bits[index] = bfloat16Bits(values[index]!);
-    return new Uint8Array(bits.buffer);
-  }
-  for (let index = 0; index < length; index++) {
-    const own = exact[index]!;
-    const magnitude = own & 0x7fffffff;
-    bits[index] =
-      magnitude >= smallestNormal && magnitude < infinite
-        ? ((own >>> 16) & 0x8000) | ((magnitude - rebias + 0xfff + ((magnitude >>> 13) & 1)) >>> 13)
-        : float16Bits(values[index]!);
-  }
+  const round = dtype === 'BF16' ? bfloat16Bits : float16Bits;
+  const bits = new Uint16Array(values.length);
+  for (let index = 0; index < values.length; index++) bits[index] = round(values[index]!);
   return new Uint8Array(bits.buffer);
 }
-
-/** The float32 bits of 2^-14, from which on float16 is normal, and of 65,520, which rounds to infinity. */
-const [smallestNormal, infinite] = [0x38800000, 0x477ff000];
-
-/** The difference of the exponents' biases, 127 - 15, in float32 bits. */
-const rebias = 112 << 23;
 
 /** Allocates an array of `length` values, which are not set to zero. */
 export type AllocateFloats = (length: number) => Float32Array;
