@@ -149,10 +149,7 @@ export abstract class FlatStore implements ParameterStore {
       }
       using values = Tensor.empty({ shape: [parameter.size], dtype: 'float32', device: this.device });
       initializeParameter(parameter, values, seed);
-      for (const part of listOwnedParts(this, range)) {
-        using input = values.view({ offset: part.start - range.start, shape: [part.end - part.start] });
-        this.masterValues(part).write(0, input);
-      }
+      writeOwnedParts(this, range, values);
       using model = this.model(range);
       this.#ownedValues.round(values, model);
     }
@@ -216,4 +213,16 @@ export abstract class FlatStore implements ParameterStore {
 /** The parts of a parameter that this rank owns, each in one owned range. */
 export function listOwnedParts({ owned }: Pick<ParameterStore, 'owned'>, range: FlatRange): FlatRange[] {
   return owned.map((each) => intersectRanges(each, range)).filter((part) => part !== undefined);
+}
+
+/** Writes the float32 values of a parameter to the master values of the parts that this rank owns. */
+export function writeOwnedParts(
+  store: Pick<ParameterStore, 'owned' | 'masterValues'>,
+  range: FlatRange,
+  values: Tensor,
+): void {
+  for (const part of listOwnedParts(store, range)) {
+    using input = values.view({ offset: part.start - range.start, shape: [part.end - part.start] });
+    store.masterValues(part).write(0, input);
+  }
 }

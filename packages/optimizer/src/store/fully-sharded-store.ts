@@ -17,9 +17,9 @@ import {
   placeBuckets,
   takeSlice,
 } from './flat-layout.js';
-import { listOwnedParts } from './flat-store.js';
+import { writeOwnedParts } from './flat-store.js';
 import { groupByUnits } from './group-by-units.js';
-import { OwnedValues, packedStarts } from './owned-values.js';
+import { OwnedValues, packedStarts, placeOfRange } from './owned-values.js';
 import type { FrozenRange, ListedStore, ParameterStore, StoreOptions } from './parameter-store.js';
 import { UnitGradients } from './unit-gradients.js';
 import { type ShardedValues, UnitValues } from './unit-values.js';
@@ -129,11 +129,9 @@ export class FullyShardedStore implements ParameterStore {
     return this.#ownedValues.model(range);
   }
 
-  gradient({ start, end }: FlatRange): Tensor {
-    const index = this.owned.findIndex((each) => each.start <= start && end <= each.end);
-    if (index === -1) throw refusedRange({ start, end });
-    const offset = this.#starts[index]! + start - this.owned[index]!.start;
-    return this.#gradients.view({ offset, shape: [end - start] });
+  gradient(range: FlatRange): Tensor {
+    const offset = placeOfRange(range, { owned: this.owned, starts: this.#starts });
+    return this.#gradients.view({ offset, shape: [range.end - range.start] });
   }
 
   /** Returns true for all but buffers, which every rank holds. */
@@ -161,13 +159,10 @@ export class FullyShardedStore implements ParameterStore {
   initialize(seed: number): void {
     for (const parameter of this.frozen) this.#initializeFrozen(parameter, seed);
     for (const range of this.ranges) {
-      const { parameter, start } = range;
+      const { parameter } = range;
       using values = Tensor.empty({ shape: [parameter.size], dtype: 'float32', device: this.device });
       initializeParameter(parameter, values, seed);
-      for (const part of listOwnedParts(this, range)) {
-        using input = values.view({ offset: part.start - start, shape: [part.end - part.start] });
-        this.masterValues(part).write(0, input);
-      }
+      writeOwnedParts(this, range, values);
     }
     this.#ownedValues.refreshModel();
     // no step needs a block as large as the float32 values of the largest parameter
@@ -187,7 +182,7 @@ export class FullyShardedStore implements ParameterStore {
 
   shareGradients(parameters: readonly Parameter[]): readonly Work[] {
     if (parameters.length === 0) return [];
-    throw new UsageError('MTL_OPTIMIZER_STATE', 'whole matrices of gradients of which ranks keep slices', {
+    throw new UsageError('MTL_OPTIMIZER_STATE', 'whole matrices of gradients from ranks that keep slices', {
       expected: 'an update rule of elements, such as Adamw',
       remedy: 'choose a store whose ranks keep all gradients, such as zero1',
     });
@@ -275,12 +270,6 @@ function placeUnits(
   const withUnits = buckets.map((bucket, index) => ({ ...bucket, units: groups.at(-1 - index)!.units }));
   return { ranges, buckets: withUnits, slices, ...packedStarts(slices) };
 }
-
-const refusedRange = ({ start, end }: FlatRange): UsageError =>
-  new UsageError('MTL_GROUP', `gradients of elements ${start} to ${end}, of which this rank keeps a slice`, {
-    expected: 'elements in one range that this rank owns',
-    remedy: 'ask for the parts that listOwnedParts(store, range) gives',
-  });
 
 export const fullySharded = {
   shardingStrategy: 'optim_grads_params',

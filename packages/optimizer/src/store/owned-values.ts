@@ -122,20 +122,30 @@ export class OwnedValues {
     this.dispose();
   }
 
-  /** Returns the place of the first element of a range, given the places of the owned ranges. */
   #place(range: FlatRange, starts: readonly number[]): number {
-    const { owned } = this.#options;
-    const index = owned.findIndex(({ start, end }) => start <= range.start && range.end <= end);
-    if (index === -1) {
-      throw new UsageError(
-        'MTL_GROUP',
-        `elements ${range.start} to ${range.end} are not in one range that this rank owns`,
-        {
-          expected: owned.map(({ start, end }) => `${start} to ${end}`).join(', '),
-          remedy: 'ask for the parts that listOwnedParts(store, range) gives',
-        },
-      );
-    }
-    return starts[index]! + range.start - owned[index]!.start;
+    return placeOfRange(range, { owned: this.#options.owned, starts });
   }
+}
+
+/**
+ * Returns the place of the first element of a range, given the places of the owned ranges.
+ *
+ * @throws UsageError MTL_GROUP if this rank does not own the range
+ */
+export function placeOfRange(
+  range: FlatRange,
+  { owned, starts }: { readonly owned: readonly FlatRange[]; readonly starts: readonly number[] },
+): number {
+  const index = owned.findIndex(({ start, end }) => start <= range.start && range.end <= end);
+  if (index === -1) {
+    throw new UsageError(
+      'MTL_GROUP',
+      `elements ${range.start} to ${range.end} are not in one range that this rank owns`,
+      {
+        expected: owned.map(({ start, end }) => `${start} to ${end}`).join(', '),
+        remedy: 'ask for the parts that listOwnedParts(store, range) gives',
+      },
+    );
+  }
+  return starts[index]! + range.start - owned[index]!.start;
 }

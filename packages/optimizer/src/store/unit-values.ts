@@ -4,7 +4,7 @@ import { UsageError } from '@mtl/errors';
 import { Tensor } from '@mtl/kernels';
 import type { Bucket } from './flat-layout.js';
 
-/** The values of a bucket, of which each rank holds a slice. */
+/** The values of a bucket; each rank holds a slice. */
 export interface ShardedValues {
   readonly bucket: Bucket;
   readonly units: readonly ParameterUnit[];
@@ -23,6 +23,7 @@ const mostUnitsOfLayers = 2;
 export class UnitValues {
   readonly #units: readonly ParameterUnit[];
   readonly #values: readonly GatheredBucket[];
+  readonly #valuesOfUnit: ReadonlyMap<ParameterUnit, readonly GatheredBucket[]>;
   readonly #used = new Set<ParameterUnit>();
   /** The number of the unit that was acquired last. */
   #previous = -1;
@@ -42,6 +43,9 @@ export class UnitValues {
   ) {
     this.#units = units;
     this.#values = values.map((each) => new GatheredBucket(each, group));
+    this.#valuesOfUnit = new Map(
+      units.map((unit) => [unit, this.#values.filter((each) => each.units.includes(unit))]),
+    );
   }
 
   /** Makes the values of a unit present, and starts to gather the unit that is likely to follow. */
@@ -77,7 +81,7 @@ export class UnitValues {
   }
 
   #ofUnit(unit: ParameterUnit): readonly GatheredBucket[] {
-    return this.#values.filter(({ units }) => units.includes(unit));
+    return this.#valuesOfUnit.get(unit) ?? [];
   }
 
   /** Returns the units of layers that have memory. */

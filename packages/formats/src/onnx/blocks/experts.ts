@@ -6,7 +6,7 @@ import { describeExpertActivation, describeSharedNetwork } from './activations.j
 import { inFloat32, type ModelGraph, type NamedFeedForward, takeFloats } from './layer-scope.js';
 import { routeTokens } from './routing.js';
 
-// E experts, of which a token uses k; N rows, H hidden size, F width of an expert
+// E experts; a token uses k experts; N rows, H hidden size, F width of an expert
 
 type FeedForward = BlockSpecification['feedForward'];
 

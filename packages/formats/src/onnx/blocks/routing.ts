@@ -3,7 +3,7 @@ import { int } from '../graph/attributes.js';
 import type { GraphBuilder, Value } from '../graph/graph-builder.js';
 import { type ModelGraph, type NamedFeedForward, takeFloats } from './layer-scope.js';
 
-// N rows, E experts of which a row uses k
+// N rows, E experts; a row uses k experts
 
 type Router = ExpertsSpecification['router'];
 
@@ -84,9 +84,10 @@ function keepGroups(
   const length = numExperts / groups.number;
   const byGroup = graph.reshape(scores, [-1, groups.number, length]);
   const [best] = takeLargest(graph, byGroup, Math.min(Math.floor(topK / groups.topK), length)) as [Value];
-  const [, kept] = takeLargest(graph, sumLast(graph, best, false), groups.topK) as [Value, Value];
-  const sums = graph.op('Shape', [sumLast(graph, best, false)]);
-  const none = graph.op('Expand', [graph.number(Number.NEGATIVE_INFINITY, 'FLOAT'), sums]);
+  const sums = sumLast(graph, best, false);
+  const [, kept] = takeLargest(graph, sums, groups.topK) as [Value, Value];
+  const lowest = graph.number(Number.NEGATIVE_INFINITY, 'FLOAT');
+  const none = graph.op('Expand', [lowest, graph.op('Shape', [sums])]);
   const zeros = graph.op('Expand', [graph.number(0, 'FLOAT'), graph.op('Shape', [kept])]);
   const penalties = graph.op('ScatterElements', [none, kept, zeros], { attributes: { axis: int(1) } });
   const lowered = graph.op('Add', [byGroup, graph.op('Unsqueeze', [penalties, graph.integers([2])])]);

@@ -9,7 +9,7 @@ export interface LinearLayer {
   readonly bias?: WeightTensor | undefined;
 }
 
-/** The experts of a layer: E networks of two linear layers, of which a token uses k. */
+/** The experts of a layer: E networks of two linear layers; a token uses k networks. */
 export interface ExpertLayers {
   readonly topK: number;
   /** The attributes of `MoE` and `QMoE` that describe the activation. */

@@ -311,16 +311,22 @@ function refuseReleasedValues({ values, given }: Pick<ResolvedFlags, 'values' | 
     strategy === undefined ? ('use-megatron-fsdp' as const) : ('data-parallel-sharding-strategy' as const);
   const releases = strategy === undefined || storeOfStrategy(strategy).releasesValues;
   if (!given.has(flag) || values[flag] === false || !releases) return;
-  throw new ConfigurationError(
-    'MTL_PLAN_LAYOUT',
-    `a search cannot leave --${flag} ${values[flag]} as it is`,
-    {
-      expected: 'parameters that all ranks keep: a search does not predict gathers during passes',
-      remedy: `leave --${flag} out, or plan that layout without --search`,
-      details: { flag },
-    },
-  );
+  throw refusedLayout(flag, {
+    value: values[flag],
+    expected: 'parameters that all ranks keep: a search does not predict gathers during passes',
+  });
 }
+
+/** Returns the error for a flag whose value a search cannot keep. */
+const refusedLayout = (
+  flag: FlagName,
+  { value, expected }: { readonly value: unknown; readonly expected: string },
+): ConfigurationError =>
+  new ConfigurationError('MTL_PLAN_LAYOUT', `a search cannot leave --${flag} ${value} as it is`, {
+    expected,
+    remedy: `leave --${flag} out, or plan that layout without --search`,
+    details: { flag },
+  });
 
 interface CheckLayoutFlagsOptions {
   /** The schedules that candidates may have. */
@@ -338,15 +344,10 @@ export function checkLayoutFlags(
 ): void {
   for (const flag of placingLayers) {
     if (!given.has(flag)) continue;
-    throw new ConfigurationError(
-      'MTL_PLAN_LAYOUT',
-      `a search cannot leave --${flag} ${values[flag]} as it is`,
-      {
-        expected: 'layouts with the same number of layers on every chunk',
-        remedy: `leave --${flag} out, or plan that layout without --search`,
-        details: { flag },
-      },
-    );
+    throw refusedLayout(flag, {
+      value: values[flag],
+      expected: 'layouts with the same number of layers on every chunk',
+    });
   }
   const schedule = values['pipeline-schedule'];
   if (schedule !== undefined && !schedules.includes(schedule)) {
