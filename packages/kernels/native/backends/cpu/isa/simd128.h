@@ -17,7 +17,6 @@ namespace mtl {
 namespace {
 
 constexpr bool kHasBfloat16Pairs = false;
-constexpr bool kScalesGradually = false;
 using Tiles = NoTiles;
 
 // for 16 vector registers, as engines have them on x86-64

@@ -122,8 +122,8 @@ MTL_INLINE VFloat highest_lanes(const float* scores, int64_t vectors) {
 MTL_INLINE float highest_score(const float* scores, int64_t vectors) { return largest(highest_lanes(scores, vectors)); }
 
 // Raises the running maxima of kLanes rows, and computes the factors of their earlier sums. On tiles a
-// maximum is raised only where scores exceed it by more than 2^`slack`, since factors other than 1 cost a
-// pass over the sums.
+// maximum is raised only where scores in base 2 exceed it by more than `slack`, since factors other than 1
+// cost a pass over the sums.
 MTL_INLINE void raise_maxima(const ForwardScratch& scratch, int64_t row, const VFloat* lanes_of_rows, float scale,
                              float slack) {
   VUint lanes[kLanes];
