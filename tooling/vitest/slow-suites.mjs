@@ -26,6 +26,7 @@ export const slowSuites = {
     'test/run/launchers.test.ts': 16,
     'test/run/own-blocks.test.ts': 14,
     'test/run/two-hosts.test.ts': 34,
+    'test/page-access.test.ts': 20,
     'test/transformers-js.test.ts': 40,
   },
   'packages/bert-tasks': {
