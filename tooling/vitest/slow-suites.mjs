@@ -52,6 +52,7 @@ export const slowSuites = {
     'test/huggingface-llama.test.ts': 15,
     'test/llama.test.ts': 9,
     'test/many-processes.test.ts': 39,
+    'test/masks-in-transformers-js.test.ts': 12,
     'test/memory-of-checkpoints.test.ts': 14,
     'test/memory-of-stages.test.ts': 31,
     'test/muon.test.ts': 19,
