@@ -58,7 +58,7 @@ describe('mtl convert --to onnx', () => {
     }
   });
 
-  it('refuses what it cannot write', async () => {
+  it('refuses dtypes and models that it cannot write', async () => {
     const target = inDirectory('refused');
     expect(await refused('convert', '--load', run, '--to', 'onnx', target, '--dtype', 'q8,q8')).toContain(
       'error[MTL_FLAG_CONFLICT]: mtl convert: --dtype q8,q8 is not written as onnx',
@@ -123,7 +123,7 @@ describe('mtl convert --to onnx of a BERT of the transformers library', () => {
 });
 
 describe('mtl convert --to page', () => {
-  it('needs the library, and says how to install it', async () => {
+  it('needs the library, and tells how to install it', async () => {
     const text = await runMtlIn(['convert', '--load', run, '--to', 'page', inDirectory('none')], {
       cwd: directory.path,
     });
@@ -133,7 +133,7 @@ describe('mtl convert --to page', () => {
   });
 });
 
-const skipped = '(chromium, and npm run dev -- transformers-js, install what it needs)';
+const skipped = '(it needs chromium, and npm run dev -- transformers-js)';
 
 const isReady = /^Ready\.$/;
 const isAnswered = /^\d+ tokens?\b/;
@@ -157,7 +157,7 @@ describe.skipIf(!hasTransformersJs || !hasChromium)(`a page in Chromium, without
   };
   const answer = async (): Promise<string | null> => await page.locator('#output p').last().textContent();
 
-  it('says how many megabytes it loaded', async () => {
+  it('tells how many megabytes it loaded', async () => {
     expect(await page.locator('#size').textContent()).toMatch(
       /^0\.\d MB of model \(fp32\), 15 MB of runtime, on the CPU$/,
     );
@@ -183,7 +183,7 @@ describe.skipIf(!hasTransformersJs || !hasChromium)(`a page in Chromium, without
     expect(texts[0]).not.toBe(texts[1]);
   }, 120_000);
 
-  it('leaves out the start of a text that is too long, and says so', async () => {
+  it('leaves out the start of a text that is too long, and tells it', async () => {
     await ask('the cat number 1 sat on the mat. '.repeat(8), 8);
     await page.getByText(/; the first \d+ tokens of the text were left out\.$/).waitFor();
   }, 120_000);
@@ -204,7 +204,7 @@ describe.skipIf(!hasTransformersJs || !hasChromium)(`a page in Chromium, without
 });
 
 describe.skipIf(!hasTransformersJs || !hasChromium)(`a page with a GPU ${skipped}`, () => {
-  it('computes on a GPU that is in software where the address says so, and else on the CPU', async () => {
+  it('computes on a GPU that is in software where the address asks for it, and else on the CPU', async () => {
     const folder = await writePage(inDirectory('gpu'), '--load', run);
     const whole = await generateGreedily('the cat number', 6);
     for (const [search, place] of [

@@ -15,7 +15,7 @@ afterAll(() => directory.dispose());
 const isAnswered = /^\d+ tokens?\b/;
 const keys = 'Ctrl and Enter generate, Escape stops.';
 
-/** Keeps what a screen reader may read aloud: each new status, and each text that comes into the answers. */
+/** Keeps all that a screen reader may read aloud: each new status, and each text that the answers get. */
 const listen = `
   window.heard = [];
   new MutationObserver((records) => {
@@ -41,7 +41,7 @@ async function moveTo(page: Page, id: string, key: 'Tab' | 'Shift+Tab' = 'Tab'):
   throw new Error(`${key} does not reach ${id}`);
 }
 
-const skipped = '(chromium, and npm run dev -- transformers-js, install what it needs)';
+const skipped = '(it needs chromium, and npm run dev -- transformers-js)';
 
 describe.skipIf(!hasTransformersJs || !hasChromium)(
   `a page, by keyboard and screen reader ${skipped}`,
