@@ -62,6 +62,7 @@ interface Trained {
   readonly stage: BertStage;
   readonly tokenizer: Tokenizer;
   readonly save: string;
+  dispose(): void;
 }
 
 /** Trains a model, saves it, and loads it from its checkpoint. */
@@ -82,9 +83,13 @@ async function trainBert(name: keyof typeof models, data: RunOptions): Promise<T
     dtype: 'float32',
     seed: 1,
   });
-  allocateParameters(stage.parameters, { device: 'cpu', dtype: 'float32' });
+  const storage = allocateParameters(stage.parameters, { device: 'cpu', dtype: 'float32' });
   await loadCheckpoint({ checkpoint, tensors: parameterTensors(stage.parameters), ignore: () => true });
-  return { stage, tokenizer: await createTokenizer(tokenizer!), save };
+  const dispose = (): void => {
+    stage.dispose();
+    storage.dispose();
+  };
+  return { stage, tokenizer: await createTokenizer(tokenizer!), save, dispose };
 }
 
 /** Returns the probabilities [V] of the masked token of a text, as the trained model predicts them. */
@@ -144,7 +149,7 @@ describe.skipIf(!hasTransformersJs)(`transformers.js with a BERT that was traine
       // so that the frequencies of words alone would not pass for what was learned
       const [one, other] = expected as [readonly number[], readonly number[]];
       expect(Math.max(...one.map((value, token) => Math.abs(value - other[token]!)))).toBeGreaterThan(0.05);
-      trained.stage.dispose();
+      trained.dispose();
       reportEngine('transformers.js');
     },
     120_000,
