@@ -26,6 +26,7 @@ export const slowSuites = {
     'test/run/launchers.test.ts': 16,
     'test/run/own-blocks.test.ts': 14,
     'test/run/two-hosts.test.ts': 34,
+    'test/page-access.test.ts': 20,
     'test/transformers-js.test.ts': 40,
   },
   'packages/bert-tasks': {
@@ -51,6 +52,7 @@ export const slowSuites = {
     'test/huggingface-llama.test.ts': 15,
     'test/llama.test.ts': 9,
     'test/many-processes.test.ts': 39,
+    'test/masks-in-transformers-js.test.ts': 12,
     'test/memory-of-checkpoints.test.ts': 14,
     'test/memory-of-stages.test.ts': 31,
     'test/muon.test.ts': 19,

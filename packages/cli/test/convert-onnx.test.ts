@@ -1,8 +1,8 @@
-import { cpSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { cpSync, existsSync, readdirSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { askTransformersJs, hasTransformersJs, transformersJsFolder } from '@mtl/tooling/ask-transformers-js';
+import { askTransformersJs, hasTransformersJs } from '@mtl/tooling/ask-transformers-js';
 import { reportEngine } from '@mtl/tooling/report-engine';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -12,6 +12,7 @@ import { runMtlHere } from './support/run-mtl-here.js';
 import { runMtlIn } from './support/run-mtl-in.js';
 import { temporaryDirectory } from './support/temporary-directory.js';
 import { trainTinyGpt } from './support/train-tiny-gpt.js';
+import { writeChatModel, writePage } from './support/write-page.js';
 
 const directory = temporaryDirectory();
 afterAll(() => directory.dispose());
@@ -29,9 +30,6 @@ async function refused(...argv: string[]): Promise<string> {
   expect({ status, stdout }).toEqual({ status: 2, stdout: '' });
   return stderr;
 }
-
-const template =
-  "{% for m in messages %}{{ m.role + ': ' + m.content + ' ' }}{% endfor %}{% if add_generation_prompt %}{{ 'the ' }}{% endif %}";
 
 let run = '';
 beforeAll(async () => {
@@ -60,7 +58,7 @@ describe('mtl convert --to onnx', () => {
     }
   });
 
-  it('refuses what it cannot write', async () => {
+  it('refuses dtypes and models that it cannot write', async () => {
     const target = inDirectory('refused');
     expect(await refused('convert', '--load', run, '--to', 'onnx', target, '--dtype', 'q8,q8')).toContain(
       'error[MTL_FLAG_CONFLICT]: mtl convert: --dtype q8,q8 is not written as onnx',
@@ -125,7 +123,7 @@ describe('mtl convert --to onnx of a BERT of the transformers library', () => {
 });
 
 describe('mtl convert --to page', () => {
-  it('needs the library, and says how to install it', async () => {
+  it('needs the library, and tells how to install it', async () => {
     const text = await runMtlIn(['convert', '--load', run, '--to', 'page', inDirectory('none')], {
       cwd: directory.path,
     });
@@ -135,16 +133,7 @@ describe('mtl convert --to page', () => {
   });
 });
 
-const skipped = '(chromium, and npm run dev -- transformers-js, install what it needs)';
-
-/** Writes a page where the library is installed, and returns its folder. */
-async function writePage(name: string, ...model: string[]): Promise<string> {
-  const folder = inDirectory(name);
-  const words = ['convert', ...model, '--to', 'page', folder, '--dtype', 'fp32'];
-  const { status, stderr } = await runMtlIn(words, { cwd: transformersJsFolder });
-  expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
-  return folder;
-}
+const skipped = '(it needs chromium, and npm run dev -- transformers-js)';
 
 const isReady = /^Ready\.$/;
 const isAnswered = /^\d+ tokens?\b/;
@@ -154,7 +143,7 @@ describe.skipIf(!hasTransformersJs || !hasChromium)(`a page in Chromium, without
   let page: Page;
 
   beforeAll(async () => {
-    page = await chromium.open(await writePage('page', '--load', run));
+    page = await chromium.open(await writePage(inDirectory('page'), '--load', run));
     await page.getByText(isReady).waitFor();
     reportEngine('transformers.js');
   }, 300_000);
@@ -168,7 +157,7 @@ describe.skipIf(!hasTransformersJs || !hasChromium)(`a page in Chromium, without
   };
   const answer = async (): Promise<string | null> => await page.locator('#output p').last().textContent();
 
-  it('says how many megabytes it loaded', async () => {
+  it('tells how many megabytes it loaded', async () => {
     expect(await page.locator('#size').textContent()).toMatch(
       /^0\.\d MB of model \(fp32\), 15 MB of runtime, on the CPU$/,
     );
@@ -194,7 +183,7 @@ describe.skipIf(!hasTransformersJs || !hasChromium)(`a page in Chromium, without
     expect(texts[0]).not.toBe(texts[1]);
   }, 120_000);
 
-  it('leaves out the start of a text that is too long, and says so', async () => {
+  it('leaves out the start of a text that is too long, and tells it', async () => {
     await ask('the cat number 1 sat on the mat. '.repeat(8), 8);
     await page.getByText(/; the first \d+ tokens of the text were left out\.$/).waitFor();
   }, 120_000);
@@ -215,8 +204,8 @@ describe.skipIf(!hasTransformersJs || !hasChromium)(`a page in Chromium, without
 });
 
 describe.skipIf(!hasTransformersJs || !hasChromium)(`a page with a GPU ${skipped}`, () => {
-  it('computes on a GPU that is in software where the address says so, and else on the CPU', async () => {
-    const folder = await writePage('gpu', '--load', run);
+  it('computes on a GPU that is in software where the address asks for it, and else on the CPU', async () => {
+    const folder = await writePage(inDirectory('gpu'), '--load', run);
     const whole = await generateGreedily('the cat number', 6);
     for (const [search, place] of [
       ['?device=webgpu', '27 MB of runtime, on the GPU'],
@@ -246,9 +235,8 @@ describe.skipIf(!hasTransformersJs || !hasChromium)(`a page with a chat template
 
   it('converses by keys, keeps the conversation, and stops', async () => {
     const model = inDirectory('chat-model');
-    await mtl('convert', '--load', run, '--save-hf', model);
-    writeFileSync(join(model, 'chat_template.jinja'), template);
-    const page = await chromium.open(await writePage('chat', '--load-hf', model));
+    await writeChatModel(model, run);
+    const page = await chromium.open(await writePage(inDirectory('chat'), '--load-hf', model));
     await page.getByText(isReady).waitFor();
     await page.getByLabel('Sample').uncheck();
     await page.getByLabel('Most tokens').fill('4');
@@ -259,7 +247,7 @@ describe.skipIf(!hasTransformersJs || !hasChromium)(`a page with a chat template
     const whole = await generateGreedily('user: sat the ', 4);
     expect(await page.locator('#output p').allTextContents()).toEqual([
       'sat',
-      whole.slice('user: sat the '.length),
+      whole.slice('user: sat the '.length).trimStart(),
     ]);
     await message.fill('on');
     await page.getByLabel('Most tokens').fill('8');

@@ -114,11 +114,19 @@ const tokens = Array.from({ length: 18 }, (_, index) => (37 * index + 11) % 250)
 const sequences = [tokens, tokens.slice(4, 9)];
 const masked = 'a word7 [MASK] word9';
 
-/** The questions about a dtype, by what they ask for. */
+/** The questions about a dtype, by their topics. */
 const questionsAbout = (dtype: string) =>
   ({
     logits: { directory: inDirectory('gpt-onnx'), dtype, sequences },
     greedy: { directory: inDirectory('gpt-onnx'), dtype, sequences, count: 10 },
+    texts: {
+      directory: inDirectory('gpt-onnx'),
+      dtype,
+      pipeline: {
+        task: 'text-generation',
+        calls: [[['the cat number', 'sat'], { max_new_tokens: 10, do_sample: false }]],
+      },
+    },
     experts: { directory: inDirectory('experts-onnx'), dtype, sequences },
     pairs: { directory: inDirectory('qqp-onnx'), dtype, pairs },
     classes: {
@@ -185,7 +193,7 @@ describe.skipIf(!hasTransformersJs)(`transformers.js with models of mtl ${skippe
     reportEngine('transformers.js');
   }, 600_000);
 
-  it.each(dtypes)('predicts for a fine-tuned BERT what mtl finetune does (%s)', (dtype) => {
+  it.each(dtypes)('predicts for a fine-tuned BERT as mtl finetune does (%s)', (dtype) => {
     const classes = find(inNode, dtype, 'pairs').results.map((logits: number[]) =>
       logits[0]! > logits[1]! ? 0 : 1,
     );
@@ -221,17 +229,18 @@ describe.skipIf(!hasTransformersJs)(`transformers.js with models of mtl ${skippe
             TransformersJsAnswer,
             TransformersJsAnswer,
           ];
+          // a tie of q4 may be decided another way, and all tokens after it
+          const isExact = topic === 'greedy' || topic === 'texts';
+          if (isExact && dtype === 'q4') continue;
           expect([dtype, topic, withoutNumbers(there)]).toEqual([dtype, topic, withoutNumbers(here)]);
+          if (topic === 'texts') continue;
           const [expected, found] = [listNumbers(here), listNumbers(there)];
           expect(expected.length).toBeGreaterThan(0);
           const differences = expected.map((value, index) => Math.abs(value - found[index]!));
           // a router may choose another expert of nearly the same score, which changes the logits of a token
           const mean = differences.reduce((sum, one) => sum + one, 0) / differences.length;
           const difference = topic === 'experts' ? mean : Math.max(...differences);
-          // greedy tokens have no small differences: they are equal, or a tie of q4 was decided another way
-          if (topic !== 'greedy' || dtype !== 'q4') {
-            expect(difference, `${dtype}: ${topic}`).toBeLessThan(bounds[dtype]);
-          }
+          expect(difference, `${dtype}: ${topic}`).toBeLessThan(bounds[dtype]);
         }
       }
     },

@@ -69,13 +69,30 @@ async function load() {
   say('Ready.');
 }
 
-/** Adds a paragraph to the answers, with a name for screen readers. */
+/** Tells whether the end of the answers is in sight, where it then stays. */
+let followsEnd = true;
+const followEnd = () => {
+  if (followsEnd) output.scrollTop = output.scrollHeight;
+  // keys scroll what has the focus
+  if (output.scrollHeight > output.clientHeight) output.tabIndex = 0;
+  else output.removeAttribute('tabindex');
+};
+
+/** Adds a paragraph to the answers. */
 function addParagraph(words, kind) {
   const paragraph = document.createElement('p');
   paragraph.className = kind;
-  paragraph.textContent = words;
+  paragraph.append(words);
   output.append(paragraph);
+  followsEnd = true;
+  followEnd();
   return paragraph;
+}
+
+/** Appends words to a paragraph, as one text, which does not begin with spaces. */
+function appendWords(paragraph, words) {
+  paragraph.firstChild.appendData(paragraph.textContent === '' ? words.trimStart() : words);
+  followEnd();
 }
 
 /** Returns the tokens of the prompt: the last ones that leave room for the answer. */
@@ -101,9 +118,10 @@ async function answer() {
     ? tokenizer.apply_chat_template(messages, { tokenize: false, add_generation_prompt: true })
     : asked;
   const { inputs, cut } = encodePrompt(prompt, settings.maxPositions - numTokens);
-  const paragraph = isChat ? undefined : addParagraph(asked, 'continued');
   if (isChat) addParagraph(asked, 'asked');
-  const target = paragraph ?? addParagraph('', 'answered');
+  const target = isChat ? addParagraph('', 'answered') : addParagraph(asked, 'continued');
+  // a screen reader reads the answer when it is whole, instead of each token
+  target.ariaHidden = 'true';
   say('Answering…');
   const start = performance.now();
   let [first, count, answered] = [undefined, 0, ''];
@@ -112,8 +130,7 @@ async function answer() {
     skip_special_tokens: true,
     callback_function: (part) => {
       answered += part;
-      target.append(part);
-      target.scrollIntoView({ block: 'end' });
+      appendWords(target, part);
     },
     token_callback_function: () => {
       first ??= performance.now();
@@ -121,14 +138,18 @@ async function answer() {
     },
   });
   stopping.reset();
-  await model.generate({
-    ...inputs,
-    max_new_tokens: numTokens,
-    do_sample: sample.checked,
-    temperature: Number(temperature.value),
-    streamer,
-    stopping_criteria: stopping,
-  });
+  try {
+    await model.generate({
+      ...inputs,
+      max_new_tokens: numTokens,
+      do_sample: sample.checked,
+      temperature: Number(temperature.value),
+      streamer,
+      stopping_criteria: stopping,
+    });
+  } finally {
+    target.ariaHidden = null;
+  }
   const seconds = (performance.now() - (first ?? start)) / 1000;
   const speed = count > 1 ? `, ${((count - 1) / seconds).toFixed(1)} tokens a second` : '';
   const wasCut = cut > 0 ? `; the first ${cut} tokens of the text were left out` : '';
@@ -136,11 +157,14 @@ async function answer() {
   say(`${count} token${count === 1 ? '' : 's'}${speed}${wasCut}.`);
 }
 
+/** Enables the buttons for a state. The focus moves only from a button that is disabled. */
 function show(isRunning) {
+  const { activeElement: focused } = document;
   generateButton.disabled = isRunning;
   stopButton.disabled = !isRunning;
   restartButton.disabled = isRunning;
-  output.setAttribute('aria-busy', String(isRunning));
+  output.ariaBusy = String(isRunning);
+  if (focused === document.body || focused.disabled) (isRunning ? stopButton : text).focus();
 }
 
 async function submit(event) {
@@ -155,7 +179,6 @@ async function submit(event) {
     fail(error);
   }
   show(false);
-  text.focus();
 }
 
 form.addEventListener('submit', submit);
@@ -163,6 +186,8 @@ stopButton.addEventListener('click', () => stopping.interrupt());
 restartButton.addEventListener('click', () => {
   messages = [];
   output.replaceChildren();
+  followEnd();
+  say('A new conversation.');
   text.focus();
 });
 temperature.addEventListener('input', () => {
@@ -171,6 +196,10 @@ temperature.addEventListener('input', () => {
 sample.addEventListener('change', () => {
   temperature.disabled = !sample.checked;
 });
+output.addEventListener('scroll', () => {
+  followsEnd = output.scrollHeight - output.scrollTop - output.clientHeight < 40;
+});
+new ResizeObserver(followEnd).observe(output);
 addEventListener('keydown', (event) => {
   if (event.key === 'Escape') stopping.interrupt();
   if (event.key === 'Enter' && event.ctrlKey) form.requestSubmit();

@@ -104,9 +104,9 @@ function wordPieceJson(vocabulary: string | undefined, lowersCase: boolean): Jso
   const tokens = lines.at(-1) === '' ? lines.slice(0, -1) : lines;
   const vocab = Object.fromEntries(tokens.map((token, id) => [token, id]));
   const special = Object.values(tokensOfBert).filter((token) => token in vocab);
-  const piece = (id: string, type_id: number) => ({ SpecialToken: { id, type_id } });
+  const describeToken = (id: string, type_id: number) => ({ SpecialToken: { id, type_id } });
   const [cls, sep] = [tokensOfBert.cls_token, tokensOfBert.sep_token];
-  const first = [piece(cls, 0), { Sequence: { id: 'A', type_id: 0 } }, piece(sep, 0)];
+  const first = [describeToken(cls, 0), { Sequence: { id: 'A', type_id: 0 } }, describeToken(sep, 0)];
   return {
     version: '1.0',
     truncation: null,
@@ -131,7 +131,7 @@ function wordPieceJson(vocabulary: string | undefined, lowersCase: boolean): Jso
     post_processor: {
       type: 'TemplateProcessing',
       single: first,
-      pair: [...first, { Sequence: { id: 'B', type_id: 1 } }, piece(sep, 1)],
+      pair: [...first, { Sequence: { id: 'B', type_id: 1 } }, describeToken(sep, 1)],
       special_tokens: Object.fromEntries(
         [cls, sep].map((id) => [id, { id, ids: [vocab[id]], tokens: [id] }]),
       ),

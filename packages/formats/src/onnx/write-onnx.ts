@@ -34,7 +34,7 @@ interface WriteOnnx {
   readonly tensors: readonly LogicalTensor[];
   /** The dtypes, a file for each; transformers.js loads the first by default. Default: fp32. */
   readonly dtypes?: readonly OnnxDtype[] | undefined;
-  /** tokenizer.json and others, as for `writeHuggingFaceGpt`. */
+  /** tokenizer.json and further files, as for `writeHuggingFaceGpt`. */
   readonly tokenizerFiles: TokenizerFiles;
   /** The most bytes of a file. Default: as much as a browser's buffers hold, 2 GiB less 16 MiB. */
   readonly mostFileBytes?: number | undefined;

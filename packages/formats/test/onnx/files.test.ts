@@ -85,7 +85,7 @@ describe('writeOnnxGpt', () => {
     });
   });
 
-  it('divides weights over files, each of which begins where it can be mapped', async () => {
+  it('divides weights over files, with offsets that can be mapped', async () => {
     const { read, values, directory } = await write('llama', 'several', { mostFileBytes: 60_000 });
     const files = readdirSync(join(directory, 'onnx')).length - 1;
     expect(files).toBeGreaterThan(2);
@@ -164,13 +164,13 @@ describe('writeOnnxGpt', () => {
     ],
     ['a hidden size of one block', { hiddenSize: 32 }, 'q4', 'q4 of experts whose rows have 32 weights'],
     ['rows that q4 cannot have', { moeFfnHiddenSize: 40 }, 'q4', 'q4 of experts whose rows have 40 weights'],
-  ] as const)('refuses %s by name', async (_, fields, dtype, says) => {
+  ] as const)('refuses %s by name', async (_, fields, dtype, words) => {
     const directory = join(scratch, dtype);
     const model = { ...parseModel(configurations.mixtral), ...fields };
     using tiny = await randomModel(model);
     const { tensors } = tiny;
     const options = { directory, model, tensors, tokenizerFiles, dtypes: [dtype] };
-    const refused = { code: 'MTL_ONNX_ARCHITECTURE', message: expect.stringContaining(says) };
+    const refused = { code: 'MTL_ONNX_ARCHITECTURE', message: expect.stringContaining(words) };
     await expect(writeOnnxGpt(options)).rejects.toMatchObject(refused);
     expect(existsSync(directory)).toBe(false);
   });

@@ -17,7 +17,7 @@ export interface AttentionMask {
   visible(windowSize: number | undefined): Value;
 }
 
-/** An attention in a layer, and what it reads and keeps. */
+/** An attention in a layer, with its inputs and its cache. */
 interface AttentionCall {
   readonly name: string;
   readonly hiddenSize: number;
@@ -25,7 +25,7 @@ interface AttentionCall {
   readonly positions: Positions;
   readonly mask: AttentionMask;
   /**
-   * Returns the keys, or the values, of all positions [B, G, T, D], given those of the new ones [B, G, S, D].
+   * Returns the keys, or the values, of all positions [B, G, T, D], given the new positions' [B, G, S, D].
    */
   keep(kind: 'key' | 'value', heads: Value): Value;
 }
@@ -59,10 +59,10 @@ export function applyAttention(model: ModelGraph, input: Value, call: AttentionC
   const sizes = [graph.size(positions.ids, 0), graph.size(positions.ids, 1)];
   const projected = graph.reshape(packed, [...sizes, numGroups, headsPerGroup + 2, headSize]);
   const { queries, keys, values } = prepareHeads(model, projected, call);
-  const ofGroups = (heads: Value): Value =>
+  const byGroup = (heads: Value): Value =>
     graph.transpose(graph.reshape(heads, [...sizes, numGroups, headSize]), [0, 2, 1, 3]);
-  const allKeys = keep('key', ofGroups(keys));
-  const allValues = keep('value', ofGroups(values));
+  const allKeys = keep('key', byGroup(keys));
+  const allValues = keep('value', byGroup(values));
   const weights = weighKeys(model, { queries, keys: allKeys }, call);
   const flat = [sizes[0]!, numGroups, -1];
   const attended = graph.op('MatMul', [graph.reshape(weights, [...flat, graph.size(allKeys, 2)]), allValues]);

@@ -5,9 +5,9 @@ export const refuseModel = (problem: string, expected: string, remedy: string): 
   new CheckpointError('MTL_ONNX_ARCHITECTURE', `ONNX: ${problem}`, { expected, remedy, exitCode: 2 });
 
 /** @throws CheckpointError MTL_ONNX_ARCHITECTURE */
-export function refuseKind(what: string, kind: string, known: readonly string[]): never {
+export function refuseKind(subject: string, kind: string, known: readonly string[]): never {
   throw refuseModel(
-    `no graph computes the ${what} '${kind}'`,
+    `no graph computes the ${subject} '${kind}'`,
     `one of ${known.join(', ')}`,
     'write a directory of Hugging Face instead, with --save-hf DIR',
   );

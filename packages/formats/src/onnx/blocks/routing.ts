@@ -94,7 +94,7 @@ function keepGroups(
   return graph.reshape(lowered, [-1, numExperts]);
 }
 
-/** Returns the logarithms of the weights of chosen experts, [N, k], and what they add up to, [N, 1]. */
+/** Returns the logarithms of the weights of chosen experts, [N, k], and the sum of the weights, [N, 1]. */
 function weighExperts(
   graph: GraphBuilder,
   { logits, scores, chosen }: { readonly logits: Value; readonly scores: Value; readonly chosen: Value },

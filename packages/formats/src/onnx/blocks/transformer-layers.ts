@@ -6,14 +6,14 @@ import type { ModelGraph } from './layer-scope.js';
 import { applyNorm } from './norms.js';
 import type { Positions } from './rotation.js';
 
-/** The layers of a model, with what they read. */
+/** The layers of a model, with their inputs. */
 export interface LayersCall {
   /** The prefix of the names of layers. */
   readonly stack: 'decoder' | 'encoder';
   readonly blocks: readonly BlockSpecification[];
   readonly positions: Positions;
   readonly mask: AttentionMask;
-  /** Returns the keys or values of all positions, given those of the new ones: see `applyAttention`. */
+  /** Returns the keys or values of all positions, given the new positions': see `applyAttention`. */
   keep(layer: number, kind: 'key' | 'value', heads: Value): Value;
 }
 

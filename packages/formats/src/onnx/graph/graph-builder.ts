@@ -107,7 +107,7 @@ export class GraphBuilder {
     return this.op('Cast', [value], { attributes: { to: typeNumber(to) } });
   }
 
-  /** Reshapes to sizes of which some are computed: each a number, or a value of the shape [1]. */
+  /** Reshapes to sizes: each a number, or a computed value of the shape [1]. */
   reshape(value: Value, shape: readonly (number | Value)[]): Value {
     return this.op('Reshape', [value, this.#shape(shape)]);
   }

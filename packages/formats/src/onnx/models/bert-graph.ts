@@ -23,7 +23,7 @@ const batch = 'batch_size';
 const length = 'sequence_length';
 
 /** The tensors of pretraining's second head, which no pipeline of transformers.js has a use for. */
-const ofSentenceOrder = /^(binary_head|pooler)\./;
+const sentenceOrderNames = /^(binary_head|pooler)\./;
 
 /** A BERT to build a graph of. */
 interface BertToBuild {
@@ -43,7 +43,7 @@ interface BertToBuild {
 export function buildBertGraph({ model, tensors, task, storage }: BertToBuild): GraphBuilder {
   const graph = new GraphBuilder();
   const weights = new ModelWeights(
-    task === undefined ? tensors.filter(({ name }) => !ofSentenceOrder.test(name)) : tensors,
+    task === undefined ? tensors.filter(({ name }) => !sentenceOrderNames.test(name)) : tensors,
   );
   const scope: ModelGraph = { graph, weights, storage };
   const stage = new BertStage({ model, device: 'cpu', dtype: 'float32', seed: 0 });

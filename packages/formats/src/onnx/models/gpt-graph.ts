@@ -92,7 +92,7 @@ function embed(
 const wordTable = ({ weights }: ModelGraph, { vocabularySize, hiddenSize }: GptModelConfiguration) =>
   weights.take('embedding.word_embeddings.weight', [vocabularySize, hiddenSize]);
 
-/** Returns the mask of a query: itself and the tokens before it, without padding. */
+/** Returns the mask of a query: its own token and the tokens before it, without padding. */
 function causalMask(
   graph: GraphBuilder,
   { tokens, mask }: { readonly tokens: Value; readonly mask: Value },

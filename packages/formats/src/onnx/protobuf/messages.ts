@@ -21,7 +21,7 @@ interface KeyAndValue {
   readonly value: string;
 }
 
-/** An attribute of a node; `type` says which field has the value. */
+/** An attribute of a node; `type` tells which field has the value. */
 export interface AttributeProto {
   readonly name: string;
   readonly type: number;

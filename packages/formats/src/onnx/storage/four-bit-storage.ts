@@ -91,7 +91,7 @@ function packLevels(values: Float32Array, scales: Float32Array, sizes: RowSizes)
 
 /**
  * q4: matrices of layers in 4 bits, multiplied by `MatMulNBits`. Tables of the vocabulary are in bytes, as
- * for q8: an error in one of them changes each token.
+ * for q8: an error in a table changes each token.
  */
 export const fourBitStorage: Storage = {
   activations: 'FLOAT',

@@ -81,7 +81,7 @@ export async function checkpointToOnnx(
  * loads, with low-rank adapters merged into the weights if a directory of adapters is given. Weights are read
  * by blocks of rows; q8 needs a byte for each weight of the largest matrix.
  *
- * @returns what was converted, and the dtypes that were written
+ * @returns the source, and the dtypes that were written
  * @throws ConfigurationError MTL_OPTION, MTL_ONNX_ARCHITECTURE; CheckpointError MTL_HUGGING_FACE_*,
  *   MTL_LORA_DIRECTORY, MTL_ONNX_*
  */

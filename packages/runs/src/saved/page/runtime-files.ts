@@ -12,7 +12,7 @@ interface RuntimePackage {
   readonly license: string;
   readonly files: Readonly<Record<string, string>>;
   /** Files for one device. */
-  readonly filesOf?: Readonly<Record<PageDevice, Readonly<Record<string, string>>>>;
+  readonly deviceFiles?: Readonly<Record<PageDevice, Readonly<Record<string, string>>>>;
 }
 
 /** transformers.js, and ONNX Runtime compiled for WebAssembly, without GPUs and with WebGPU. */
@@ -26,7 +26,7 @@ const packages: readonly RuntimePackage[] = [
     name: 'onnxruntime-web',
     license: 'MIT',
     files: {},
-    filesOf: {
+    deviceFiles: {
       wasm: {
         'onnxruntime-wasm.js': 'dist/ort.wasm.min.mjs',
         'ort-wasm-simd-threaded.mjs': 'dist/ort-wasm-simd-threaded.mjs',
@@ -76,7 +76,7 @@ export function findRuntimeFiles(
   const files: RuntimeFile[] = [];
   const versions: Record<string, string> = {};
   let from = directory;
-  for (const { name, files: ofAll, filesOf } of packages) {
+  for (const { name, files: common, deviceFiles } of packages) {
     const folder = findPackage(name, from);
     if (folder === undefined) throw notInstalled(`${name} is not installed for ${directory}`);
     from = folder;
@@ -89,8 +89,8 @@ export function findRuntimeFiles(
         files.push({ name: file, path: join(folder, path), ...(device === undefined ? {} : { device }) });
       }
     };
-    add(ofAll);
-    if (filesOf !== undefined) for (const device of devices) add(filesOf[device], device);
+    add(common);
+    if (deviceFiles !== undefined) for (const device of devices) add(deviceFiles[device], device);
   }
   const { '@huggingface/transformers': version = '' } = versions;
   if (!version.startsWith(`${knownVersion}.`))
