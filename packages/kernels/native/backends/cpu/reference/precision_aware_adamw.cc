@@ -12,10 +12,19 @@ namespace {
 
 using Op = PrecisionAwareAdamw;
 
-uint16_t* halves(const TensorView& tensor) { return static_cast<uint16_t*>(tensor.data); }
+// Remainders are bytes, which may begin at odd addresses.
+uint16_t get_half(const TensorView& tensor, int64_t index) {
+  uint16_t half;
+  std::memcpy(&half, static_cast<const char*>(tensor.data) + index * sizeof half, sizeof half);
+  return half;
+}
+
+void set_half(const TensorView& tensor, int64_t index, uint16_t half) {
+  std::memcpy(static_cast<char*>(tensor.data) + index * sizeof half, &half, sizeof half);
+}
 
 float joined(const TensorView& rounded, const TensorView& remainder, int64_t index) {
-  const uint32_t bits = join_bits({halves(rounded)[index], halves(remainder)[index]});
+  const uint32_t bits = join_bits({get_half(rounded, index), get_half(remainder, index)});
   float value;
   std::memcpy(&value, &bits, sizeof value);
   return value;
@@ -25,8 +34,8 @@ void split(const TensorView& rounded, const TensorView& remainder, int64_t index
   uint32_t bits;
   std::memcpy(&bits, &value, sizeof bits);
   const SplitBits parts = split_bits(bits);
-  halves(rounded)[index] = parts.rounded;
-  halves(remainder)[index] = parts.remainder;
+  set_half(rounded, index, parts.rounded);
+  set_half(remainder, index, parts.remainder);
 }
 
 // A moment of every element: read in full, changed, and written with new scales.

@@ -63,18 +63,23 @@ void write(const Values& destination, const float* block, int64_t start, int64_t
   in_dtype(destination, start, [&](auto* to) { write(to, block, size); });
 }
 
+// Remainders are bytes, which may begin at odd addresses.
 MTL_INLINE VUint load_halves(const uint16_t* source, int64_t left) {
-  if (__builtin_expect(left >= kLanes, 1)) return widen(*reinterpret_cast<const VHalfU*>(source));
-  VUint value = {};
-  for (int lane = 0; lane < left; ++lane) value[lane] = source[lane];
-  return value;
+  VHalfU halves = {};
+  if (__builtin_expect(left >= kLanes, 1)) {
+    memcpy(&halves, source, sizeof halves);
+  } else {
+    memcpy(&halves, source, left * sizeof *source);
+  }
+  return widen(halves);
 }
 
 MTL_INLINE void store_halves(uint16_t* destination, VUint value, int64_t left) {
+  const VHalfU halves = narrow(value);
   if (__builtin_expect(left >= kLanes, 1)) {
-    *reinterpret_cast<VHalfU*>(destination) = narrow(value);
+    memcpy(destination, &halves, sizeof halves);
   } else {
-    for (int lane = 0; lane < left; ++lane) destination[lane] = static_cast<uint16_t>(value[lane]);
+    memcpy(destination, &halves, left * sizeof *destination);
   }
 }
 
