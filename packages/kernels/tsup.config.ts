@@ -6,5 +6,6 @@ export default library({
   index: 'src/index.ts',
   'internal/index': 'src/internal/index.ts',
   'operations/matmul-choices': 'src/operations/matmul-choices.ts',
+  'page/index': 'src/page/index.ts',
   'build-addon': 'native/build-addon.mjs',
 });

@@ -86,6 +86,14 @@ for WebAssembly, which are installed on Debian 12 as root.
     about: 'Compiles and checks the platform packages of this platform.',
     command: 'node tooling/release/build-platform.mjs',
   },
+  'test:wasm': {
+    about: 'Tests kernels as WebAssembly, and what people do with them.',
+    takes: '[VITEST FLAGS]',
+    help: `Compiles the kernels to WebAssembly, as build:wasm does, and runs the tests that tooling/webassembly/tests.mjs lists
+with them, in Node and in a page of Chromium.`,
+    prepare: builds(),
+    command: 'node tooling/webassembly/run-tests.mjs',
+  },
   'test:cuda': {
     about: 'Tests device cuda on a GPU and under emulation.',
     command: 'node tooling/bootstrap/test-cuda.mjs',

@@ -1,9 +1,13 @@
-import { existsSync, readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
-import { dirname, join } from 'node:path';
 import { lowestGlibc } from './lowest-glibc.mjs';
 
-const readManifest = (path) => JSON.parse(readFileSync(path, 'utf8'));
+/** The modules of Node, taken when they are used: pages load what imports this file, and do not call it. */
+const modules = () => ({
+  ...process.getBuiltinModule('node:fs'),
+  ...process.getBuiltinModule('node:path'),
+  createRequire: process.getBuiltinModule('node:module').createRequire,
+});
+
+const readManifest = (path) => JSON.parse(modules().readFileSync(path, 'utf8'));
 
 /**
  * An addon, and the file that it was loaded from.
@@ -39,6 +43,7 @@ const readManifest = (path) => JSON.parse(readFileSync(path, 'utf8'));
  * @returns {LoadedAddon<Addon> | MissingAddon}
  */
 export function loadNativeAddon({ directory, file, explicit, command, needs, accept }) {
+  const { createRequire, existsSync, join } = modules();
   const require = createRequire(join(directory, 'package.json'));
   const compile = `npx ${command}, or in a checkout npm run build:native (needs ${needs})`;
   const load = (path) => {
@@ -74,6 +79,7 @@ function chooseRemedy(reason, compile) {
 
 /** Returns the path of the addon in the platform package of this machine, or why there is none. */
 function findPlatformPackage({ require, directory, file }) {
+  const { dirname, existsSync, join } = modules();
   const { name, version } = readManifest(join(directory, 'package.json'));
   const platformPackage = `${name}-${process.platform}-${process.arch}`;
   let manifest;

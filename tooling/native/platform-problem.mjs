@@ -20,19 +20,19 @@ export function thisPlatform() {
 }
 
 /**
- * Returns the reason why the native code cannot run on a platform, with the remedy; undefined for Linux on
- * x86-64 with glibc, the only platform that is built and tested.
+ * Returns the reason why the native code cannot run on a platform, with the remedy; undefined for Linux with
+ * glibc on x86-64, the only platform that is built and tested, and on arm64, where users compile it.
  *
  * @param {Platform} [given] this platform unless given
  * @returns {{ readonly message: string, readonly expected: string, readonly remedy: string } | undefined}
  */
 export function platformProblem({ platform, arch, glibc } = thisPlatform()) {
   const isMusl = platform === 'linux' && glibc === undefined;
-  if (platform === 'linux' && arch === 'x64' && !isMusl) return undefined;
+  if (platform === 'linux' && (arch === 'x64' || arch === 'arm64') && !isMusl) return undefined;
   const image = '-v "$PWD":/mtl -w /mtl node:22-bookworm npm run gpt-train';
   return {
     message: `unsupported platform: ${platform} ${arch}${isMusl ? ' with musl' : ''}`,
-    expected: 'Linux on x86-64 with glibc (Debian, Ubuntu, Fedora and others; not Alpine)',
+    expected: 'Linux on x86-64 or arm64 with glibc (Debian, Ubuntu, Fedora and others; not Alpine)',
     remedy: `use a container, from the folder of the checkout: docker run --rm -it --platform linux/amd64 ${image}`,
   };
 }

@@ -7,10 +7,15 @@ describe('platformProblem', () => {
     expect(platformProblem()).toBeUndefined();
   });
 
+  it('has nothing against arm64 with glibc, where the plain kernels are compiled', () => {
+    expect(platformProblem({ platform: 'linux', arch: 'arm64', glibc: '2.36' })).toBeUndefined();
+  });
+
   it.each([
     ['darwin', 'arm64', undefined, 'unsupported platform: darwin arm64'],
     ['win32', 'x64', undefined, 'unsupported platform: win32 x64'],
-    ['linux', 'arm64', '2.36', 'unsupported platform: linux arm64'],
+    ['linux', 'arm64', undefined, 'unsupported platform: linux arm64 with musl'],
+    ['linux', 'riscv64', '2.36', 'unsupported platform: linux riscv64'],
     ['linux', 'x64', undefined, 'unsupported platform: linux x64 with musl'],
   ])('refuses %s %s (glibc %s) with a container that works there', (platform, arch, glibc, message) => {
     const problem = platformProblem({ platform, arch, glibc });

@@ -121,9 +121,9 @@ export async function installPackage({ name, tarballs, directory, withPlatform =
   mkdirSync(directory, { recursive: true });
   writeFileSync(join(directory, 'package.json'), '{ "private": true, "type": "module" }\n');
   const names = withDependencies(name);
-  const files = [...names, ...(withPlatform ? listPlatformPackages(names) : [])].map((each) =>
-    tarballs.get(each),
-  );
+  // the kernels as WebAssembly, which need a compiler of their own, are not packed
+  const platforms = withPlatform ? listPlatformPackages(names).filter((each) => tarballs.has(each)) : [];
+  const files = [...names, ...platforms].map((each) => tarballs.get(each));
   const flags = [
     ...['--prefer-offline', '--ignore-scripts', '--no-audit', '--no-fund'],
     ...(withPlatform ? [] : ['--omit=optional']),

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto';
+import { sha256 } from './sha256.js';
 
 /** A Philox key: 64 bits as two unsigned 32-bit halves. */
 export type PhiloxKey = readonly [low: number, high: number];
@@ -9,8 +9,8 @@ export type PhiloxKey = readonly [low: number, high: number];
  * pipeline- or data-parallel size.
  */
 export function siteKey(seed: number, site: string): PhiloxKey {
-  const digest = createHash('sha256').update(`${seed}\0${site}`).digest();
-  return [digest.readUInt32LE(0), digest.readUInt32LE(4)];
+  const digest = new DataView(sha256(`${seed}\0${site}`).buffer);
+  return [digest.getUint32(0, true), digest.getUint32(4, true)];
 }
 
 const multiplier0 = 0xd2511f53;

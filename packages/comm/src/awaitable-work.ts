@@ -1,4 +1,4 @@
-import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promises';
+import { nextTurn } from './next-turn.js';
 import type { Work } from './process-group.js';
 
 /**
@@ -6,6 +6,9 @@ import type { Work } from './process-group.js';
  * millisecond.
  */
 const eagerTurns = 100;
+
+const pause = (milliseconds: number): Promise<void> =>
+  new Promise((resolve) => setTimeout(resolve, milliseconds));
 
 /** Implements `await work` for every engine. The event loop continues during the wait. */
 export abstract class AwaitableWork implements Work {

@@ -117,6 +117,19 @@ describe('device meta', () => {
     expect(memoryStatistics('meta').bytesReserved).toBe(0);
     resetPeakMemory('meta');
   });
+
+  it('takes addresses again that were given back: pointers of WebAssembly have 32 bits', () => {
+    trimMemory('meta');
+    // six times 2 GiB and more, one after the other
+    for (let round = 0; round < 6; round++) {
+      const sizes = [3, 2, 3].map((part) => part * 2 ** 28 + round * 2 ** 26);
+      const tensors = sizes.map((size) => Tensor.empty({ shape: [size], dtype: 'uint8', device: 'meta' }));
+      for (const tensor of tensors) tensor.dispose();
+      trimMemory('meta');
+    }
+    expect(memoryStatistics('meta').bytesReserved).toBe(0);
+    resetPeakMemory('meta');
+  });
 });
 
 describe('operationStatistics', () => {

@@ -2,6 +2,7 @@ import type { RunPlanning } from '@mtl/runs';
 import { planToCompare } from './comparison/plan-comparison.js';
 import { printDryRun } from './dry-run/print-dry-run.js';
 import { explainOutOfMemory } from './memory/explain-out-of-memory.js';
+import { peakBytesOfRun } from './memory/peak-of-run.js';
 import { matmulsOfRun } from './plan/matmuls-of-run.js';
 import { profileOperations } from './profile/profile-operations.js';
 
@@ -11,5 +12,6 @@ export const planning: RunPlanning = {
   explainOutOfMemory,
   planToCompare,
   matmulsOfRun,
+  peakBytesOfRun,
   profileOperations,
 };

@@ -1,3 +1,4 @@
+import { nextTurn } from '@mtl/comm/internal';
 import { TrainingError } from '@mtl/errors';
 import { deviceRange, memoryStatistics, supportsMarks } from '@mtl/kernels';
 import { Extensions } from './extensions/extensions.js';
@@ -150,7 +151,7 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
         const waits = started.late === undefined || iteration === trainIterations || waitsAfter(iteration);
         if (waits) yield this.#finishUnderWay();
         // lets signals, timers and writers run between steps
-        await new Promise((resolve) => setImmediate(resolve));
+        await nextTurn();
       }
       if (this.#underWay !== undefined) yield this.#finishUnderWay();
     } finally {

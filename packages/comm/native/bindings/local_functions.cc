@@ -1,12 +1,11 @@
 // createHostBoard, openHostBoard, joinHost, createLocalGroup
-#include <sched.h>
-
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
 
 #include "bindings/local_groups.h"
 #include "bindings/tensors.h"
+#include "platforms/platform.h"
 
 namespace mtl::comm::bindings {
 namespace {
@@ -68,11 +67,7 @@ uint64_t hash_of(const std::string& text) {
   return hash == 0 ? 1 : hash;
 }
 
-bool has_core_for_each(int num_ranks) {
-  cpu_set_t cores;
-  CPU_ZERO(&cores);
-  return sched_getaffinity(0, sizeof(cores), &cores) == 0 && CPU_COUNT(&cores) >= num_ranks;
-}
+bool has_core_for_each(int num_ranks) { return platform::num_processors() >= num_ranks; }
 
 // Creates or opens the memory of a group. The first member creates it without waiting, so overlapping groups
 // may be created in any order that is the same on their common members.

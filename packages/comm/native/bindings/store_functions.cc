@@ -1,14 +1,11 @@
 // The functions createStoreServer, portOfStoreServer, failureOfStoreServer, abortStoreServer,
 // closeStoreServer, openStoreClient, setInStore, getFromStore, awaitInStore, findInStore, addInStore,
 // tellStore, closeStoreClient, endWithParent.
-#include <signal.h>
-#include <sys/prctl.h>
-#include <unistd.h>
-
 #include <cstring>
 
 #include "bindings/jobs.h"
 #include "core/clock.h"
+#include "platforms/platform.h"
 #include "bindings/stores.h"
 #include "store/store_server.h"
 
@@ -245,15 +242,13 @@ void close_client(const Napi::CallbackInfo& info) {
   if (client != nullptr) client->close();
 }
 
-// (parent): the kernel sends this process SIGKILL when its parent process `parent` ends, or at once if it has
-// already ended
+// (parent): the system ends this process when its parent process `parent` ends, or at once if it has already
+// ended
 void end_with_parent(const Napi::CallbackInfo& info) {
   int64_t parent;
   if (!read_integer(info, 0, &parent)) return;
-  if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) {
-    return throw_status(info.Env(), error_status("MTL_LAUNCH", "prctl(PR_SET_PDEATHSIG) failed: %s", std::strerror(errno)));
-  }
-  if (getppid() != parent) raise(SIGKILL);
+  const Status status = platform::end_with_parent(parent);
+  if (!status.ok()) throw_status(info.Env(), status);
 }
 
 void register_store_functions(Napi::Env env, Napi::Object exports) {

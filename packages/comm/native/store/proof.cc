@@ -1,7 +1,6 @@
 #include "store/proof.h"
 
-#include <sys/random.h>
-
+#include "platforms/platform.h"
 #include "store/sha256.h"
 
 namespace mtl::comm::store {
@@ -30,7 +29,7 @@ std::string derive(const std::string& secret, Purpose purpose, const Handshake& 
 
 std::string random_nonce() {
   std::string nonce(kNonceBytes, '\0');
-  return getrandom(&nonce[0], nonce.size(), 0) == static_cast<ssize_t>(nonce.size()) ? nonce : std::string();
+  return platform::fill_with_random(&nonce[0], nonce.size()) ? nonce : std::string();
 }
 
 }  // namespace mtl::comm::store

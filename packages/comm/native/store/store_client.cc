@@ -1,7 +1,6 @@
 #include "store/store_client.h"
 
 #include <poll.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -10,6 +9,7 @@
 #include <cstring>
 
 #include "core/clock.h"
+#include "platforms/platform.h"
 #include "store/proof.h"
 #include "store/sha256.h"
 
@@ -131,8 +131,8 @@ Status StoreClient::connect(JobState* job, const ClientOptions& options, std::sh
       problem = join(options, job->rank(), limit, &joined, &obstacle);
       if (problem.ok()) {
         std::shared_ptr<StoreClient> created(new StoreClient(job, options, std::move(joined)));
-        created->wake_ = Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-        if (!created->wake_.is_open()) return error_status("MTL_STORE", "eventfd failed: %s", std::strerror(errno));
+        created->wake_ = Descriptor(platform::create_event());
+        if (!created->wake_.is_open()) return error_status("MTL_STORE", "there is no event: %s", std::strerror(errno));
         created->thread_ = std::thread(&StoreClient::run, created.get());
         job->on_abort([weak = std::weak_ptr<StoreClient>(created)](const Failure& failure) {
           if (const std::shared_ptr<StoreClient> alive = weak.lock()) alive->on_abort(failure);
@@ -161,12 +161,7 @@ StoreClient::~StoreClient() {
   if (thread_.joinable()) close();
 }
 
-void StoreClient::wake() {
-  const uint64_t one = 1;
-  // the write either succeeds or fails because the counter is full; the thread wakes up in both cases
-  const ssize_t written = write(wake_.get(), &one, sizeof(one));
-  static_cast<void>(written);
-}
+void StoreClient::wake() { platform::raise_event(wake_.get()); }
 
 // Sends a message. The caller must hold the mutex.
 void StoreClient::post(const Message& message) {
@@ -298,11 +293,7 @@ void StoreClient::run() {
     }
     pollfd descriptors[2] = {{wake_.get(), POLLIN, 0}, {socket_.get(), events, 0}};
     poll(descriptors, 2, poll_ms);
-    if (descriptors[0].revents != 0) {
-      uint64_t count;
-      const ssize_t taken = read(wake_.get(), &count, sizeof(count));
-      static_cast<void>(taken);  // the counter may already be 0, which is not an error
-    }
+    if (descriptors[0].revents != 0) platform::clear_event(wake_.get());
     check_times();
     if ((descriptors[1].revents & ~POLLOUT) != 0) {
       char bytes[kClientReadBytes];

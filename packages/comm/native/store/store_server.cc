@@ -1,7 +1,6 @@
 #include "store/store_server.h"
 
 #include <poll.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 #include <cstring>
 
 #include "core/clock.h"
+#include "platforms/platform.h"
 #include "store/proof.h"
 #include "store/sha256.h"
 
@@ -64,8 +64,8 @@ Status StoreServer::start(ServerOptions options, std::unique_ptr<StoreServer>* s
   std::unique_ptr<StoreServer> created(new StoreServer(std::move(options)));
   MTL_RETURN_IF_ERROR(
       listen_on(created->options_.address, created->options_.ports, &created->listener_, &created->port_));
-  created->wake_ = Descriptor(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!created->wake_.is_open()) return error_status("MTL_STORE", "eventfd failed: %s", std::strerror(errno));
+  created->wake_ = Descriptor(platform::create_event());
+  if (!created->wake_.is_open()) return error_status("MTL_STORE", "there is no event: %s", std::strerror(errno));
   created->thread_ = std::thread(&StoreServer::serve, created.get());
   *server = std::move(created);
   return ok_status();
@@ -78,12 +78,7 @@ StoreServer::~StoreServer() {
   thread_.join();
 }
 
-void StoreServer::wake() {
-  const uint64_t one = 1;
-  // the write either succeeds or fails because the counter is full; the thread wakes up in both cases
-  const ssize_t written = write(wake_.get(), &one, sizeof(one));
-  static_cast<void>(written);
-}
+void StoreServer::wake() { platform::raise_event(wake_.get()); }
 
 void StoreServer::abort(Failure failure) {
   {
@@ -144,9 +139,7 @@ void StoreServer::serve() {
 
 // Executes the requests of other threads.
 void StoreServer::obey() {
-  uint64_t count;
-  const ssize_t taken = read(wake_.get(), &count, sizeof(count));
-  static_cast<void>(taken);  // the counter may already be 0, which is not an error
+  platform::clear_event(wake_.get());
   Status requested;
   {
     const std::lock_guard<std::mutex> lock(mutex_);

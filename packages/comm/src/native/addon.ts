@@ -66,8 +66,14 @@ function packageDirectory(): string {
  * it is set, else the local build, else the platform package. An error lists the paths that were tried and
  * the remedy. Without `usesTensors`, the addon of @mtl/kernels is not loaded, and functions with tensors must
  * not be called.
+ *
+ * @throws KernelError MTL_WEBASSEMBLY where the kernels are WebAssembly; CommunicationError MTL_PLATFORM,
+ *   MTL_ADDON
  */
 export function loadAddon({ usesTensors = true }: { readonly usesTensors?: boolean } = {}): CommAddon {
+  // first: where kernels are WebAssembly, this is the reason, and there may be no addon of this package
+  // either
+  const tensors = usesTensors ? tensorApi() : undefined;
   const loaded = loadNativeAddon<CommAddon>({
     directory: packageDirectory(),
     file: 'mtl_comm.node',
@@ -80,7 +86,7 @@ export function loadAddon({ usesTensors = true }: { readonly usesTensors?: boole
     },
   });
   if (loaded.addon !== undefined) {
-    if (usesTensors) loaded.addon.useTensors(tensorApi());
+    if (usesTensors) loaded.addon.useTensors(tensors);
     return loaded.addon;
   }
   const problem = platformProblem();

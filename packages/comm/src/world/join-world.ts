@@ -6,6 +6,7 @@ import { joinHost } from '../engines/local-engine.js';
 import { readJobSecret } from '../environment/job-secret.js';
 import { type ProcessEnvironment, readProcessEnvironment } from '../environment/process-environment.js';
 import type { Variables } from '../environment/variable-reader.js';
+import { addon } from '../native/addon.js';
 import { NativeJob } from '../native/native-job.js';
 import { NativeStore } from '../store/store.js';
 import { everyInterfaceNotice, StoreServer } from '../store/store-server.js';
@@ -65,13 +66,15 @@ export interface JoinWorldOptions {
  * Connects the processes of a job: reads the launcher's variables, finds the store, waits for all ranks, and
  * starts the engine. A process that is alone skips these steps and gets a world of one rank.
  *
- * @throws ConfigurationError MTL_LAUNCH_ENVIRONMENT, MTL_JOB_SECRET, MTL_ENGINE, MTL_NCCL
+ * @throws errors of `loadAddon`; ConfigurationError MTL_LAUNCH_ENVIRONMENT, MTL_JOB_SECRET, MTL_ENGINE,
+ *   MTL_NCCL
  * @throws CommunicationError MTL_TIMEOUT, naming the ranks that did not join; MTL_STORE_UNREACHABLE,
  *   MTL_STORE_REFUSED
  */
 export async function joinWorld(options: JoinWorldOptions = {}): Promise<JoinedWorld> {
   const { variables = process.env, environment = readProcessEnvironment(variables) } = options;
   if (environment.worldSize === 1) return new JoinedWorld(environment);
+  addon(); // the same error for every engine where there is none
   const { timeoutMs = 600_000, abortGraceMs = 10_000, heartbeatLimitMs } = options;
   const joinTimeoutMs = options.joinTimeoutMs ?? readJoinTimeout(variables);
   const { engine: asked, device = 'cpu', onMessage = () => {}, onWait = writeLine } = options;

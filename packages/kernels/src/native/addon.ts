@@ -1,4 +1,4 @@
-import { KernelError } from '@mtl/errors';
+import { KernelError, UsageError } from '@mtl/errors';
 import type { KernelsAddon, LoadedKernels } from './kernels-addon.js';
 import { loadAddon } from './load-addon.js';
 
@@ -8,6 +8,16 @@ let loaded: LoadedKernels | undefined;
 export function addon(): KernelsAddon {
   loaded ??= loadAddon();
   return loaded.addon;
+}
+
+/** Uses an addon that the caller has loaded. @throws UsageError MTL_ARGUMENT if one is loaded already */
+export function provideAddon(given: LoadedKernels): void {
+  if (loaded !== undefined) {
+    throw new UsageError('MTL_ARGUMENT', `kernels are loaded already: ${loaded.path}`, {
+      expected: 'to be given kernels once, before anything else of @mtl/kernels is called',
+    });
+  }
+  loaded = given;
 }
 
 /** Returns the file that the addon was loaded from, and if it is WebAssembly. */

@@ -1,6 +1,3 @@
-import { existsSync } from 'node:fs';
-import { dirname, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { KernelError } from '@mtl/errors';
 import { loadNativeAddon } from '@mtl/tooling/load-native-addon';
 import { platformProblem } from '@mtl/tooling/platform-problem';
@@ -37,9 +34,15 @@ const choices = ['native', 'wasm'];
  * package. Where no place has one, or this platform runs none, the kernels are WebAssembly. MTL_KERNELS
  * chooses `native` or `wasm` alone.
  *
- * @throws KernelError MTL_PLATFORM, or MTL_ADDON with the tried files and a remedy
+ * @throws KernelError MTL_PLATFORM, or MTL_ADDON with the tried files and a remedy; MTL_ADDON in a page
  */
 export function loadAddon(): LoadedKernels {
+  if (globalThis.process === undefined) {
+    throw new KernelError('MTL_ADDON', 'a page has no file to load kernels from', {
+      remedy:
+        'load them with @mtl/kernels-wasm32/load-in-page.mjs, and give the result to useKernels of @mtl/kernels/page first',
+    });
+  }
   const { MTL_KERNELS: choice, MTL_KERNELS_ADDON: explicit } = process.env;
   if (choice !== undefined && !choices.includes(choice)) {
     throw new KernelError('MTL_ADDON', `MTL_KERNELS is ${choice}, expected ${choices.join(' or ')}`, {
@@ -92,6 +95,9 @@ export function loadAddon(): LoadedKernels {
 
 /** Returns the folder of this package, whether this module is among its sources or in its build. */
 export function packageDirectory(): string {
+  const { existsSync } = process.getBuiltinModule('node:fs');
+  const { dirname, join } = process.getBuiltinModule('node:path');
+  const { fileURLToPath } = process.getBuiltinModule('node:url');
   let directory = dirname(fileURLToPath(import.meta.url));
   while (!existsSync(join(directory, 'package.json'))) directory = dirname(directory);
   return directory;

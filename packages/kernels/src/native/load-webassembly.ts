@@ -1,6 +1,3 @@
-import { existsSync, readFileSync } from 'node:fs';
-import { createRequire } from 'node:module';
-import { dirname, join } from 'node:path';
 import type { KernelsAddon, LoadedKernels } from './kernels-addon.js';
 
 /** The package with the module and the JavaScript that loads it. */
@@ -26,6 +23,9 @@ export function loadWebAssembly({
 }: {
   readonly directory: string;
 }): LoadedKernels | MissingWebAssembly {
+  const { createRequire } = process.getBuiltinModule('node:module');
+  const { existsSync } = process.getBuiltinModule('node:fs');
+  const { dirname, join } = process.getBuiltinModule('node:path');
   const require = createRequire(join(directory, 'package.json'));
   const { name, version: expected } = readManifest(join(directory, 'package.json'));
   const webAssemblyPackage = `${name}-wasm32`;
@@ -59,5 +59,5 @@ export function loadWebAssembly({
 }
 
 function readManifest(path: string): { readonly name: string; readonly version: string } {
-  return JSON.parse(readFileSync(path, 'utf8'));
+  return JSON.parse(process.getBuiltinModule('node:fs').readFileSync(path, 'utf8'));
 }

@@ -66,7 +66,9 @@ export async function beginReports(
   const numStates = configuration.optimizer.muon === undefined ? 2 : 1;
   const numBytes = 4 * (numParameters + numStates * numTrained);
   const host = hostInformation();
-  checkWebAssemblyMemory({ numParameters, numTrained, numStates }, host);
+  const { planning } = run;
+  const peakBytes = planning && (() => planning.peakBytesOfRun(configuration, model));
+  await checkWebAssemblyMemory({ numParameters, numTrained, numStates, peakBytes }, host);
   await saveDirectory.prepare({ numBytes });
   const iteration = progress?.iteration ?? 0;
   const numActive = recipe.numActiveParameters(model);

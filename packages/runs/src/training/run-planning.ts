@@ -81,6 +81,12 @@ export interface RunPlanning {
     configuration: PretrainingConfiguration,
     model: TransformerConfiguration,
   ): Promise<MatmulCalls>;
+  /**
+   * Returns the peak of the memory of the rank that takes most, in bytes, with activations.
+   *
+   * @throws KernelError MTL_OUT_OF_MEMORY if the peak is more than kernels as WebAssembly can count
+   */
+  peakBytesOfRun(configuration: PretrainingConfiguration, model: TransformerConfiguration): Promise<number>;
   /** Opens the listener that reports the time of each operation in the steps of --profile-steps. */
   profileOperations(options: OperationsToProfile): StepListener;
 }
@@ -90,6 +96,7 @@ export const planningOption: OptionCheck<false> = objectOption('`planning` of @m
   explainOutOfMemory: required(functionOption),
   planToCompare: required(functionOption),
   matmulsOfRun: required(functionOption),
+  peakBytesOfRun: required(functionOption),
   profileOperations: required(functionOption),
 });
 

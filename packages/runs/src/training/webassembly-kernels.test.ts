@@ -1,3 +1,4 @@
+import { KernelError } from '@mtl/errors';
 import { describe, expect, it } from 'vitest';
 import { checkWebAssemblyMemory, noteOfWebAssembly } from './webassembly-kernels.js';
 
@@ -14,21 +15,34 @@ describe('noteOfWebAssembly', () => {
 describe('checkWebAssemblyMemory', () => {
   const adamW = (num: number) => ({ numParameters: num, numTrained: num, numStates: 2 });
 
-  it('refuses what 4 GiB cannot hold, with the numbers', () => {
+  it('refuses what 4 GiB cannot hold, with the numbers', async () => {
     // 4 bytes each for weight, gradient and two moments: 2^28 parameters take all of it
-    checkWebAssemblyMemory(adamW(2 ** 28 - 1), webAssembly);
-    expect(() => checkWebAssemblyMemory(adamW(2 ** 28), webAssembly)).toThrow(
-      expect.objectContaining({
-        code: 'MTL_OUT_OF_MEMORY',
-        message: expect.stringMatching(/take 4\.0+ GiB.*has 4\.0+ GiB/),
-        remedy: expect.stringContaining('native kernels'),
-      }),
-    );
-    checkWebAssemblyMemory(adamW(2 ** 28), native);
+    await checkWebAssemblyMemory(adamW(2 ** 28 - 1), webAssembly);
+    await expect(checkWebAssemblyMemory(adamW(2 ** 28), webAssembly)).rejects.toMatchObject({
+      code: 'MTL_OUT_OF_MEMORY',
+      message: expect.stringMatching(/take 4\.0+ GiB.*has 4\.0+ GiB/),
+      remedy: expect.stringContaining('native kernels'),
+    });
+    await checkWebAssemblyMemory(adamW(2 ** 28), native);
   });
 
-  it('counts gradients and state of the trained parameters alone', () => {
-    checkWebAssemblyMemory({ numParameters: 2 ** 29, numTrained: 2 ** 20, numStates: 2 }, webAssembly);
-    checkWebAssemblyMemory({ ...adamW(2 ** 28), numStates: 1 }, webAssembly);
+  it('counts gradients and state of the trained parameters alone', async () => {
+    await checkWebAssemblyMemory({ numParameters: 2 ** 29, numTrained: 2 ** 20, numStates: 2 }, webAssembly);
+    await checkWebAssemblyMemory({ ...adamW(2 ** 28), numStates: 1 }, webAssembly);
+  });
+
+  it('counts activations, as the planner of the run does', async () => {
+    const check = (peakBytes: () => Promise<number>) =>
+      checkWebAssemblyMemory({ ...adamW(2 ** 26), peakBytes }, webAssembly);
+    await check(async () => 2 ** 32 - 1);
+    await expect(check(async () => 5 * 2 ** 30)).rejects.toMatchObject({
+      code: 'MTL_OUT_OF_MEMORY',
+      message: expect.stringMatching(/with activations, 5\.0+ GiB \(1\.0+ GiB without them\).*has 4\.0+ GiB/),
+      remedy: expect.stringContaining('--micro-batch-size'),
+    });
+    // device meta of WebAssembly counts to 4 GiB itself
+    const full = new KernelError('MTL_OUT_OF_MEMORY', 'no 8 bytes left');
+    await expect(check(() => Promise.reject(full))).rejects.toThrow(/with activations, more \(1\.0+ GiB/);
+    await expect(check(() => Promise.reject(new Error('other')))).rejects.toThrow('other');
   });
 });

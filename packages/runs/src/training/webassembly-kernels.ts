@@ -1,4 +1,4 @@
-import { KernelError } from '@mtl/errors';
+import { KernelError, MtlError } from '@mtl/errors';
 import type { HostInformation } from '@mtl/kernels';
 import { formatBytes } from '@mtl/trainer';
 
@@ -14,21 +14,39 @@ export function noteOfWebAssembly({
 }
 
 /**
- * Refuses a run that does not fit in the 4 GiB of WebAssembly, before it starts. Only weights, gradients and
- * the optimizer's state are counted, each in float32: activations come on top.
+ * Refuses a run that does not fit in the 4 GiB of WebAssembly, before it starts. Weights, gradients and the
+ * optimizer's state are counted first, each in float32; then the peak of a step, with activations, where the
+ * run has a planner.
  *
  * @throws KernelError MTL_OUT_OF_MEMORY with the numbers
  */
-export function checkWebAssemblyMemory(
-  { numParameters, numTrained, numStates }: RunSize,
+export async function checkWebAssemblyMemory(
+  { numParameters, numTrained, numStates, peakBytes }: RunSize,
   { isWebAssembly }: Pick<HostInformation, 'isWebAssembly'>,
-): void {
-  const bytes = 4 * (numParameters + (1 + numStates) * numTrained);
-  if (!isWebAssembly || bytes < mostBytes) return;
-  throw new KernelError(
+): Promise<void> {
+  if (!isWebAssembly) return;
+  const kept = 4 * (numParameters + (1 + numStates) * numTrained);
+  if (kept >= mostBytes) throw tooLarge(`weights, gradients and optimizer state take ${formatBytes(kept)}`);
+  const whole = 'a step takes, with activations,';
+  let peak: number | undefined;
+  try {
+    peak = await peakBytes?.();
+  } catch (error) {
+    if (!MtlError.isInstance(error) || error.code !== 'MTL_OUT_OF_MEMORY') throw error;
+    throw tooLarge(`${whole} more (${formatBytes(kept)} without them)`);
+  }
+  if (peak !== undefined && peak >= mostBytes)
+    throw tooLarge(`${whole} ${formatBytes(peak)} (${formatBytes(kept)} without them)`);
+}
+
+function tooLarge(what: string): KernelError {
+  return new KernelError(
     'MTL_OUT_OF_MEMORY',
-    `weights, gradients and optimizer state take ${formatBytes(bytes)}, and the kernels are WebAssembly, which has ${formatBytes(mostBytes)}`,
-    { remedy: 'train a smaller model, or install native kernels (mtl doctor says how)', exitCode: 2 },
+    `${what}, and the kernels are WebAssembly, which has ${formatBytes(mostBytes)}`,
+    {
+      remedy: 'take a smaller --micro-batch-size or model, or install native kernels (mtl doctor says how)',
+      exitCode: 2,
+    },
   );
 }
 
@@ -38,4 +56,6 @@ interface RunSize {
   readonly numTrained: number;
   /** The numbers that the optimizer keeps for each trained parameter: 2 for AdamW, 1 for Muon. */
   readonly numStates: number;
+  /** Returns the peak of the memory of a step, in bytes; undefined for a run without a planner. */
+  readonly peakBytes?: (() => Promise<number>) | undefined;
 }

@@ -1,6 +1,5 @@
-// Memory shared by processes of one host: a memfd that its creator keeps open and that other processes open
-// through /proc/PID/fd. It has no name in a file system, so no file is left behind and the limit of /dev/shm
-// does not apply.
+// Memory shared by processes of one host: its creator keeps it open, and other processes open it by the
+// creator's process id and descriptor.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +30,7 @@ class Segment {
   Segment& operator=(Segment&& other) noexcept;
   ~Segment();
 
-  // Creates a segment. Its memory after the prefix is zero; the kernel allocates pages at first access.
+  // Creates a segment. Its memory after the prefix is zero.
   static Status create(uint64_t bytes, Segment* segment);
   // Opens a segment. @return MTL_SEGMENT if the process has ended, if its files are not accessible, or if the
   // segment is not the expected one.

@@ -1,17 +1,13 @@
-// A counter in shared memory on which processes wait: they spin briefly, then sleep in the kernel.
+// A counter in shared memory on which processes wait: they spin briefly, then sleep.
 #pragma once
-
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
-#include <climits>
 #include <cstdint>
 
 #include "core/clock.h"
 #include "core/status.h"
+#include "platforms/platform.h"
 
 namespace mtl::comm::local {
 
@@ -25,7 +21,7 @@ struct alignas(64) SharedWord {
     wake();
   }
   void wake() {
-    if (sleepers.load() > 0) syscall(SYS_futex, &value, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+    if (sleepers.load() > 0) platform::wake_all(&value);
   }
 };
 static_assert(std::atomic<uint32_t>::is_always_lock_free && std::atomic<uint64_t>::is_always_lock_free,
@@ -91,14 +87,8 @@ WaitResult wait_on(SharedWord* word, const WaitLimits& limits, const Reached& re
     if (!failure->ok()) return reached() ? WaitResult::kReached : WaitResult::kFailed;
     const int64_t left = limits.deadline_ns - now_ns();
     if (left <= 0) return reached() ? WaitResult::kReached : WaitResult::kTimedOut;
-    const int64_t slice = std::min(left, kPollNs);
-    timespec time;
-    time.tv_sec = slice / 1000000000;
-    time.tv_nsec = slice % 1000000000;
     word->sleepers.fetch_add(1);
-    // no advance is missed between the load above and this call, because the kernel compares `value` under
-    // its lock
-    syscall(SYS_futex, &word->value, FUTEX_WAIT, seen, &time, nullptr, 0);
+    platform::sleep_while(&word->value, seen, std::min(left, kPollNs));
     word->sleepers.fetch_sub(1);
   }
 }

@@ -1,8 +1,6 @@
 #include "engines/local/watchdog.h"
 
 #include <poll.h>
-#include <sys/eventfd.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -10,6 +8,7 @@
 #include <cstring>
 
 #include "core/clock.h"
+#include "platforms/platform.h"
 
 namespace mtl::comm::local {
 namespace {
@@ -20,18 +19,18 @@ constexpr int kPollMs = 50;  // the maximum delay until an abort on the board is
 
 Status Watchdog::start(JobState* job, HostBoard* board, int64_t grace_ns, std::unique_ptr<Watchdog>* watchdog) {
   std::unique_ptr<Watchdog> created(new Watchdog(job, board, grace_ns));
-  created->wake_fd_ = eventfd(0, EFD_CLOEXEC);
-  if (created->wake_fd_ < 0) return error_status("MTL_WATCHDOG", "eventfd failed: %s", std::strerror(errno));
+  created->wake_event_ = platform::create_event();
+  if (created->wake_event_ < 0) return error_status("MTL_WATCHDOG", "there is no event: %s", std::strerror(errno));
   for (int index = 0; index < board->size(); ++index) {
     if (index == board->own_index()) continue;
     Peer peer{index, board->pid_of(index), -1};
-    peer.pidfd = static_cast<int>(syscall(SYS_pidfd_open, peer.pid, 0));
-    if (peer.pidfd >= 0) {
+    peer.end = platform::watch_process(peer.pid);
+    if (peer.end >= 0) {
       created->peers_.push_back(peer);
     } else if (errno == ESRCH) {
       if (!board->has_left(index)) created->report_death(peer);
     } else {
-      return error_status("MTL_WATCHDOG", "pidfd_open for process %d failed: %s (Linux 5.3 or newer is needed)", peer.pid,
+      return error_status("MTL_WATCHDOG", "process %d cannot be watched: %s (Linux 5.3 or newer is needed)", peer.pid,
                           std::strerror(errno));
     }
   }
@@ -42,23 +41,20 @@ Status Watchdog::start(JobState* job, HostBoard* board, int64_t grace_ns, std::u
 
 Watchdog::~Watchdog() {
   if (thread_.joinable()) {
-    const uint64_t one = 1;
-    // the write either succeeds or fails because the counter is full; the thread wakes up in both cases
-    const ssize_t written = write(wake_fd_, &one, sizeof(one));
-    static_cast<void>(written);
+    platform::raise_event(wake_event_);
     thread_.join();
   }
   for (const Peer& peer : peers_) {
-    if (peer.pidfd >= 0) close(peer.pidfd);
+    if (peer.end >= 0) close(peer.end);
   }
-  if (wake_fd_ >= 0) close(wake_fd_);
+  if (wake_event_ >= 0) close(wake_event_);
 }
 
 void Watchdog::watch() {
   int64_t aborted_ns = 0;
   for (;;) {
-    std::vector<pollfd> descriptors{{wake_fd_, POLLIN, 0}};
-    for (const Peer& peer : peers_) descriptors.push_back({peer.pidfd, POLLIN, 0});
+    std::vector<pollfd> descriptors{{wake_event_, POLLIN, 0}};
+    for (const Peer& peer : peers_) descriptors.push_back({peer.end, POLLIN, 0});
     poll(descriptors.data(), descriptors.size(), kPollMs);
     if (descriptors[0].revents != 0) return;
     // the board is read before deaths are checked, so that the reason of a rank that aborts and then ends is
@@ -81,7 +77,7 @@ void Watchdog::watch() {
 void Watchdog::look_after(size_t position) {
   const Peer peer = peers_[position];
   peers_.erase(peers_.begin() + static_cast<std::ptrdiff_t>(position));
-  close(peer.pidfd);
+  close(peer.end);
   Failure reason;
   if (!job_->is_aborted() && board_->read_abort(&reason)) job_->abort(std::move(reason));
   if (!board_->has_left(peer.index)) report_death(peer);

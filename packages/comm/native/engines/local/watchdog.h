@@ -1,6 +1,6 @@
 // A thread that detects failures even while the main thread is busy with computation: the death of a process
-// of this host (pidfd), an abort that another rank wrote to the board, and a main thread that does not end
-// after an abort.
+// of this host, an abort that another rank wrote to the board, and a main thread that does not end after an
+// abort.
 #pragma once
 
 #include <memory>
@@ -23,7 +23,7 @@ class Watchdog {
   struct Peer {
     int index;
     int pid;
-    int pidfd;
+    int end;  // a descriptor that becomes readable when the process ends
   };
   Watchdog(JobState* job, HostBoard* board, int64_t grace_ns) : job_(job), board_(board), grace_ns_(grace_ns) {}
   void watch();
@@ -33,7 +33,7 @@ class Watchdog {
   JobState* const job_;
   HostBoard* const board_;
   const int64_t grace_ns_;
-  int wake_fd_ = -1;
+  int wake_event_ = -1;
   std::vector<Peer> peers_;
   std::thread thread_;
 };

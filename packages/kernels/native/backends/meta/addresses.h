@@ -4,12 +4,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <atomic>
+#include <iterator>
+#include <map>
+
+#include "core/mutex.h"
 
 namespace mtl {
 
 // Addresses that are never read or written, but distinct, so that views and overlaps of tensors can be
-// distinguished. With pointers of 32 bits there are 4 GiB.
+// distinguished. With pointers of 32 bits there are 4 GiB, so what is given back is used again.
 class Addresses {
  public:
   // `first_bit`: the addresses begin at 2^first_bit if pointers have so many bits, otherwise at 4096.
@@ -17,15 +20,53 @@ class Addresses {
 
   // Returns null if none are left.
   void* take(size_t bytes) {
-    uintptr_t first = next_.load();
-    do {
-      if (bytes > UINTPTR_MAX - first) return nullptr;
-    } while (!next_.compare_exchange_weak(first, first + bytes));
+    const MutexLock lock(mutex_);
+    uintptr_t first = next_;
+    auto range = free_.begin();
+    while (range != free_.end() && range->second < bytes) ++range;
+    if (range != free_.end()) {
+      first = range->first;
+      const size_t rest = range->second - bytes;
+      free_.erase(range);
+      if (rest > 0) free_.emplace(first + bytes, rest);
+    } else {
+      if (bytes > UINTPTR_MAX - next_) return nullptr;
+      next_ += bytes;
+    }
+    taken_.emplace(first, bytes);
     return reinterpret_cast<void*>(first);
   }
 
+  // Gives back what `take` returned, and joins it with free neighbours.
+  void give_back(void* data) {
+    const MutexLock lock(mutex_);
+    const auto block = taken_.find(reinterpret_cast<uintptr_t>(data));
+    if (block == taken_.end()) return;
+    auto range = free_.emplace(*block).first;
+    taken_.erase(block);
+    const auto after = std::next(range);
+    if (after != free_.end() && range->first + range->second == after->first) {
+      range->second += after->second;
+      free_.erase(after);
+    }
+    if (range != free_.begin()) {
+      const auto before = std::prev(range);
+      if (before->first + before->second == range->first) {
+        before->second += range->second;
+        free_.erase(range);
+        range = before;
+      }
+    }
+    if (range->first + range->second == next_) {
+      next_ = range->first;
+      free_.erase(range);
+    }
+  }
+
  private:
-  std::atomic<uintptr_t> next_;
+  Mutex mutex_;
+  uintptr_t next_;
+  std::map<uintptr_t, size_t> taken_, free_;  // bytes by first address
 };
 
 }  // namespace mtl

@@ -12,14 +12,17 @@
 namespace mtl {
 namespace {
 
-void* reserve_addresses(size_t bytes) {
-  static Addresses addresses(62);
-  return addresses.take(bytes);
+Addresses& addresses() {
+  static Addresses* const all = new Addresses(62);  // never destroyed, like the allocator
+  return *all;
 }
 
+void* reserve_addresses(size_t bytes) { return addresses().take(bytes); }
+void give_addresses_back(void* data, size_t) { addresses().give_back(data); }
+
 CachingAllocator& meta_allocator() {
-  static constexpr BlockSource addresses = {reserve_addresses, [](void*, size_t) {}, false};
-  static CachingAllocator* allocator = new CachingAllocator(addresses);  // never destroyed, like the CPU's allocator
+  static constexpr BlockSource source = {reserve_addresses, give_addresses_back, false};
+  static CachingAllocator* allocator = new CachingAllocator(source);  // never destroyed, like the CPU's allocator
   return *allocator;
 }
 

@@ -13,11 +13,15 @@
 namespace mtl {
 namespace {
 
+Addresses& addresses() {
+  static Addresses* const all = new Addresses(61);  // never destroyed, like the memory
+  return *all;
+}
+
 // Returns segments of addresses without memory. The addresses are aligned like the driver's, because kernels
 // are selected by alignment.
 Status reserve_addresses(size_t bytes, void** data) {
-  static Addresses addresses(61);
-  *data = addresses.take(bytes);
+  *data = addresses().take(bytes);
   if (*data != nullptr) return ok_status();
   return error_status("MTL_OUT_OF_MEMORY", "no %zu addresses are left", bytes);
 }
@@ -26,7 +30,7 @@ DeviceMemory& memory() {
   static DeviceMemory* const all = [] {
     MemoryArena::Source source;
     source.reserve = reserve_addresses;
-    source.give_back = [](void*) {};
+    source.give_back = [](void* data) { addresses().give_back(data); };
     source.is_memory = false;
     return new DeviceMemory(std::move(source));  // never destroyed, like the CUDA device's memory
   }();

@@ -1,0 +1,48 @@
+// Calls of the operating system beyond POSIX: memory that processes share, waiting for a word in it, events,
+// the death of other processes. Each folder here defines these functions for one system, and CMake compiles
+// one of the folders; a system without a folder has no addon.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "core/status.h"
+
+namespace mtl::comm::platform {
+
+// Creates memory of zeros that other processes of the host can open by `handle` and the id of this process,
+// for as long as `handle` is open. It has no name in a file system, so no file is left behind. Pages are
+// allocated at first access. MTL_SEGMENT if the system refuses.
+Status create_shared_memory(uint64_t bytes, int* handle, void** data);
+// Opens memory that the process `pid` created. MTL_SEGMENT if that process has ended, if it is not
+// accessible, or if its memory has another size.
+Status open_shared_memory(int pid, int handle, uint64_t bytes, void** data);
+void unmap_shared_memory(void* data, uint64_t bytes);
+
+// Sleeps while `word`, which may be in shared memory, has the value `seen`: until `wake_all`, for
+// `nanoseconds`, or shorter. The value is compared under a lock of the system, so that no change before the
+// call is missed.
+void sleep_while(const std::atomic<uint32_t>* word, uint32_t seen, int64_t nanoseconds);
+// Wakes all threads of all processes that sleep on `word`.
+void wake_all(const std::atomic<uint32_t>* word);
+
+// Returns a descriptor that becomes readable by `raise_event`, or -1 with the reason in errno.
+int create_event();
+void raise_event(int event);
+void clear_event(int event);
+
+// Returns a descriptor that becomes readable when the process `pid` ends, or -1 with the reason in errno:
+// ESRCH if it has ended.
+int watch_process(int pid);
+// Has this process killed when `parent`, the process that started it, ends; also if that has ended already.
+// MTL_LAUNCH if the system cannot do that.
+Status end_with_parent(int64_t parent);
+
+// Returns how many processors this process may use; 0 if that is unknown.
+int num_processors();
+
+// Fills memory with random bytes for secrets. Returns false if the system has none.
+bool fill_with_random(void* data, size_t bytes);
+
+}  // namespace mtl::comm::platform

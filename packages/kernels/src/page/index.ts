@@ -1,0 +1,18 @@
+import { UsageError } from '@mtl/errors';
+import { provideAddon } from '../native/addon.js';
+import type { KernelsAddon } from '../native/kernels-addon.js';
+
+/**
+ * Makes this package compute with kernels that a worker of a page has loaded: the result of `loadKernels` of
+ * `@mtl/kernels-wasm32/load-in-page.mjs`. Called once, before anything else of this package.
+ *
+ * @throws UsageError MTL_ARGUMENT for another value, and if kernels are loaded already
+ */
+export function useKernels(kernels: object): void {
+  if (typeof (kernels as Partial<KernelsAddon>)?.host !== 'function') {
+    throw new UsageError('MTL_ARGUMENT', 'useKernels was given something else', {
+      expected: 'what loadKernels of @mtl/kernels-wasm32/load-in-page.mjs returns, awaited',
+    });
+  }
+  provideAddon({ addon: kernels as KernelsAddon, path: 'mtl_kernels.wasm', isWebAssembly: true });
+}

@@ -1,0 +1,3 @@
+import { runThread } from '@mtl/kernels-wasm32/load-in-page.mjs';
+
+runThread();
