@@ -69,8 +69,8 @@ export function logProbability(logits: Float32Array, token: number): number {
 /**
  * Returns the index of the largest logit; among equal ones, the first.
  *
- * @throws MtlError MTL_LOGITS_NOT_FINITE if one is NaN, and where they give no distribution: -Infinity means an
- *   impossible token; if all are -Infinity, or one is +Infinity, there is none
+ * @throws MtlError MTL_LOGITS_NOT_FINITE if one is NaN, and where they give no distribution: -Infinity means
+ *   an impossible token; if all are -Infinity, or one is +Infinity, there is none
  */
 function mostProbable(logits: Float32Array): number {
   let best = 0;

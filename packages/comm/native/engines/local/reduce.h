@@ -30,8 +30,8 @@ struct ReduceSet {
   bool (*is_supported)();
 };
 
-// The instruction sets that this build contains, the preferred one first (isa/sets.cmake); the last one runs on
-// every CPU.
+// The instruction sets that this build contains, the preferred one first (isa/sets.cmake); the last one runs
+// on every CPU.
 struct ReduceSets {
   const ReduceSet *first, *last;
 

@@ -1,5 +1,5 @@
-// float16 numbers and their conversion by the compiler: to nearest, ties to even; NaN stays NaN. In an anonymous
-// namespace, so that each instruction set has its own copy.
+// float16 numbers and their conversion by the compiler: to nearest, ties to even; NaN stays NaN. In an
+// anonymous namespace, so that each instruction set has its own copy.
 #pragma once
 
 #include <cstddef>
