@@ -4,9 +4,12 @@ import { fileURLToPath } from 'node:url';
 import { expect, it } from 'vitest';
 import { parseInstructionSets } from '../native/instruction-sets.mjs';
 
-// An instruction set is one file: kernels see it through backends/cpu/isa/isa.h and nowhere else.
+// An instruction set is one file: kernels see it through backends/cpu/isa/isa.h and nowhere else, and the
+// loops of @mtl/comm through their own isa/.
 
-const cpu = fileURLToPath(new URL('../../packages/kernels/native/backends/cpu/', import.meta.url));
+const native = (path) => fileURLToPath(new URL(`../../packages/${path}/`, import.meta.url));
+const cpu = native('kernels/native/backends/cpu');
+const local = native('comm/native/engines/local');
 
 /** Macros, headers, types and functions by which the compiler names an instruction set. */
 const names =
@@ -26,18 +29,24 @@ it('finds what names an instruction set', () => {
     expect(linesWith(`// a kernel\n${line}\n`)).toEqual([line]);
 });
 
-it('kernels name no instruction set', () => {
-  const files = readdirSync(join(cpu, 'simd'));
-  expect(files.length).toBeGreaterThan(40);
+it.each([
+  ['kernels', cpu, 40],
+  ['loops of @mtl/comm', local, 1],
+])('%s name no instruction set', (_, folder, fewest) => {
+  const files = readdirSync(join(folder, 'simd'));
+  expect(files.length).toBeGreaterThanOrEqual(fewest);
   const found = files.flatMap((file) =>
-    linesWith(readFileSync(join(cpu, 'simd', file), 'utf8')).map((line) => `simd/${file}: ${line.trim()}`),
+    linesWith(readFileSync(join(folder, 'simd', file), 'utf8')).map((line) => `simd/${file}: ${line.trim()}`),
   );
   expect(found).toEqual([]);
 });
 
-it('each instruction set has its file, and a set that is extended follows in the list', () => {
-  const sets = parseInstructionSets(readFileSync(join(cpu, 'isa/sets.cmake'), 'utf8'));
-  const headers = readdirSync(join(cpu, 'isa'));
+it.each([
+  ['kernels', cpu],
+  ['loops of @mtl/comm', local],
+])('each instruction set of %s has its file, and a set that is extended follows in the list', (_, folder) => {
+  const sets = parseInstructionSets(readFileSync(join(folder, 'isa/sets.cmake'), 'utf8'));
+  const headers = readdirSync(join(folder, 'isa'));
   for (const { name } of sets) expect(headers).toContain(`${name}.h`);
   const order = sets.map(({ name }) => name);
   for (const { name, base } of sets)

@@ -30,6 +30,11 @@ export const programs = {
     inBench: true,
   },
   'training-step': { about: 'Times one training step, with its parts.', file: 'gpt-train/train-step.mjs' },
+  'generation-rate': {
+    about: 'Times tokens of generation against the rate of memory.',
+    file: 'gpt-train/generation-rate.mjs',
+    isOnSources: true,
+  },
   'long-sequence': {
     about: 'Times context parallelism on one sequence.',
     file: 'gpt-train/long-sequence.mjs',

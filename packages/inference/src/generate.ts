@@ -50,11 +50,27 @@ export interface GeneratedToken {
   readonly sequence: number;
   readonly token: number;
   /**
-   * The natural logarithm of the token's probability under the model, before temperature, top-k and top-p.
+   * The natural logarithm of the token's probability under the model, before temperature, top-k and top-p. It
+   * is computed when it is first read.
    */
   readonly logProbability: number;
   /** Why the sequence has ended; only on its last token. */
   readonly finishReason: FinishReason | undefined;
+}
+
+/** Returns a token whose log-probability, a sum over the whole vocabulary, is computed when it is read. */
+function chosenToken(
+  chosen: Omit<GeneratedToken, 'logProbability'>,
+  computeLogProbability: () => number,
+): GeneratedToken {
+  let computed: number | undefined;
+  return {
+    ...chosen,
+    get logProbability() {
+      computed ??= computeLogProbability();
+      return computed;
+    },
+  };
 }
 
 interface Running {
@@ -174,7 +190,7 @@ export async function* generate<Cache extends KeyValueCache>(
         one.pending = Int32Array.of(token);
         const finishReason = findFinishReason(token, one, cache);
         if (finishReason === undefined) next.push(one);
-        yield { sequence: one.sequence, token, logProbability: logProbability(own, token), finishReason };
+        yield chosenToken({ sequence: one.sequence, token, finishReason }, () => logProbability(own, token));
       }
       running = next;
       computed = next;

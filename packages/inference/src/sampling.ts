@@ -66,12 +66,21 @@ export function logProbability(logits: Float32Array, token: number): number {
   return logits[token]! - maximum - Math.log(sum);
 }
 
-function checkFinite(logits: Float32Array): void {
+/**
+ * Returns the index of the largest logit; among equal ones, the first.
+ *
+ * @throws MtlError MTL_LOGITS_NOT_FINITE if one is NaN, and where they give no distribution: -Infinity means
+ *   an impossible token; if all are -Infinity, or one is +Infinity, there is none
+ */
+function mostProbable(logits: Float32Array): number {
+  let best = 0;
   let hasNan = false;
-  for (const value of logits) hasNan ||= Number.isNaN(value);
-  // -Infinity means an impossible token; if all logits are -Infinity, or one is +Infinity, there is no
-  // distribution
-  if (!hasNan && Number.isFinite(logits[argmax(logits)])) return;
+  for (let token = 0; token < logits.length; token++) {
+    const logit = logits[token]!;
+    if (logit > logits[best]!) best = token;
+    else if (Number.isNaN(logit)) hasNan = true;
+  }
+  if (!hasNan && Number.isFinite(logits[best])) return best;
   throw new MtlError('MTL_LOGITS_NOT_FINITE', 'the model computes logits that are not numbers', {
     remedy: 'check the weights; float32 or bfloat16 compute has a wider range than float16',
   });
@@ -90,9 +99,8 @@ export function samplingProbabilities(logits: Float32Array, sampling: Sampling):
     return probabilities;
   }
   const maximum = logits[best]!;
-  // sorting 50,000 plain numbers takes 3 ms; with a comparison function it would take several times as long
-  const sorted = topK < logits.length || topP < 1 ? Float32Array.from(logits).sort().reverse() : undefined;
-  const smallest = topK < logits.length ? sorted![topK - 1]! : Number.NEGATIVE_INFINITY;
+  const ranked = new RankedLogits(logits, maximum);
+  const smallest = topK < logits.length ? ranked.at(topK - 1) : Number.NEGATIVE_INFINITY;
   const computeWeight = (logit: number): number =>
     logit < smallest ? 0 : Math.exp((logit - maximum) / temperature);
   let sum = 0;
@@ -102,10 +110,38 @@ export function samplingProbabilities(logits: Float32Array, sampling: Sampling):
     sum += weight;
   }
   if (topP < 1) {
-    sum = keepNucleus(probabilities, { logits, sorted: sorted!, target: topP * sum, computeWeight });
+    sum = keepNucleus(probabilities, { logits, ranked, target: topP * sum, computeWeight });
   }
   for (let token = 0; token < probabilities.length; token++) probabilities[token]! /= sum;
   return probabilities;
+}
+
+/**
+ * Logits in descending order. Sorting 50,000 numbers takes several milliseconds, but top-k and top-p read
+ * mostly few of the largest: those are sorted first, and the others only if they are read.
+ */
+class RankedLogits {
+  readonly #logits: Float32Array;
+  readonly #maximum: number;
+  /** In ascending order; the largest or all logits. */
+  #sorted = new Float32Array(0);
+
+  constructor(logits: Float32Array, maximum: number) {
+    this.#logits = logits;
+    this.#maximum = maximum;
+  }
+
+  /** Returns the logit of a rank; 0 is the largest. */
+  at(rank: number): number {
+    if (rank >= this.#sorted.length) this.#sort(rank);
+    return this.#sorted[this.#sorted.length - 1 - rank]!;
+  }
+
+  #sort(rank: number): void {
+    // e^-8: tokens with a smaller part of the most probable one's probability are rarely asked for
+    const largest = this.#logits.filter((logit) => logit >= this.#maximum - 8);
+    this.#sorted = (rank < largest.length ? largest : Float32Array.from(this.#logits)).sort();
+  }
 }
 
 /** Sets all weights to zero except the largest ones that together reach `target`; returns their sum. */
@@ -113,21 +149,21 @@ function keepNucleus(
   weights: Float64Array,
   options: {
     logits: Float32Array;
-    sorted: Float32Array;
+    ranked: RankedLogits;
     target: number;
     computeWeight(logit: number): number;
   },
 ): number {
-  const { logits, sorted, target, computeWeight } = options;
+  const { logits, ranked, target, computeWeight } = options;
   let sum = 0;
   let numKept = 0;
-  while (sum < target && numKept < sorted.length) {
-    sum += computeWeight(sorted[numKept]!);
+  while (sum < target && numKept < logits.length) {
+    sum += computeWeight(ranked.at(numKept));
     numKept += 1;
   }
-  const last = sorted[numKept - 1]!;
+  const last = ranked.at(numKept - 1);
   let numEqual = 0;
-  for (let rank = numKept - 1; rank >= 0 && sorted[rank] === last; rank--) numEqual += 1;
+  for (let rank = numKept - 1; rank >= 0 && ranked.at(rank) === last; rank--) numEqual += 1;
   for (let token = 0; token < logits.length; token++) {
     const logit = logits[token]!;
     if (logit > last) continue;
@@ -142,8 +178,8 @@ function keepNucleus(
  * in [0, 1).
  */
 export function sampleToken(logits: Float32Array, sampling: Sampling, uniform: number): number {
-  checkFinite(logits);
-  if (sampling.temperature === 0) return argmax(logits);
+  const best = mostProbable(logits);
+  if (sampling.temperature === 0) return best;
   const probabilities = samplingProbabilities(logits, sampling);
   let rest = uniform;
   let chosen = 0;

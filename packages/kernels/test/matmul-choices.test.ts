@@ -88,6 +88,19 @@ describe('choices of matmuls on device cpu', () => {
     expect(multiply()).toEqual(computed);
   });
 
+  it('are not needed for nine rows of bfloat16, which oneDNN multiplies on tiles, where there are tiles', () => {
+    const hasTiles = hostInformation().instructionSet === 'amx';
+    multiply({ dtype: 'bfloat16', numRows: hasTiles ? 8 : 4 });
+    expect(lastMatmulKernel()).toBe('few-rows');
+    for (const numRows of [9, 32]) {
+      multiply({ dtype: 'bfloat16', numRows });
+      expect(lastMatmulKernel() === 'oneDNN').toBe(hasTiles && hasOneDnn);
+    }
+    setMatmulLibrary('own');
+    multiply({ dtype: 'bfloat16', numRows: 32 });
+    expect(lastMatmulKernel()).not.toBe('oneDNN');
+  });
+
   it('are made by time, once for each problem that device meta has recorded, and are used from then on', () => {
     const calls = countCalls(() => {
       for (const numRows of [rows, 40, rows]) multiply({ device: 'meta', numRows });

@@ -23,12 +23,25 @@ struct ReduceTable {
   void (*narrow[2])(const float* source, void* target, size_t count);
 };
 
-// One table per instruction set, compiled from simd/reduce.cc; null if this build does not contain the
-// instruction set.
-extern const ReduceTable* const reduce_tables[3];  // plain, avx2, avx512
+// The table of an instruction set, compiled from simd/reduce.cc.
+struct ReduceSet {
+  const char* name;
+  const ReduceTable* table;
+  bool (*is_supported)();
+};
 
-// Returns the highest index of `reduce_tables` that this CPU supports and this build contains.
-int best_reduce_level();
+// The instruction sets that this build contains, the preferred one first (isa/sets.cmake); the last one runs
+// on every CPU.
+struct ReduceSets {
+  const ReduceSet *first, *last;
+
+  const ReduceSet* begin() const { return first; }
+  const ReduceSet* end() const { return last; }
+};
+ReduceSets reduce_sets();
+
+// Returns the table of the preferred set that this CPU supports.
+const ReduceTable& best_reduce_table();
 
 ReduceFunction reduce_function(DType dtype, Reduction reduction);
 

@@ -1,29 +1,14 @@
-// The loops of reduce.h, compiled once per instruction set (MTL_ISA: plain, avx2, avx512). Everything except
-// the table is in an anonymous namespace; otherwise the linker could merge functions of different instruction
-// sets, and code for one would run on a CPU that lacks it.
+// The loops of reduce.h, compiled once for each instruction set of isa/sets.cmake; MTL_ISA_HEADER names the
+// file of the set. Everything except the table is in an anonymous namespace; otherwise the linker could merge
+// functions of different instruction sets, and code for one would run on a CPU that lacks it.
 #include "engines/local/reduce.h"
-
-#if MTL_ISA_LEVEL > 0
-#include <immintrin.h>
-#endif
+#include MTL_ISA_HEADER
 
 namespace mtl::comm::local {
 namespace {
 
-struct float16 {
-  uint16_t bits;
-};
-
 // The number of elements per block; the float32 sums of a block stay in the first-level cache.
 constexpr size_t kBlock = 1024;
-
-template <typename To, typename From>
-static inline __attribute__((always_inline)) To bits_of(From value) {
-  static_assert(sizeof(To) == sizeof(From), "the same bits");
-  To result;
-  __builtin_memcpy(&result, &value, sizeof(result));
-  return result;
-}
 
 // ---- conversion of 16-bit floats to float32 and back: round to nearest, ties to even; NaN stays NaN ----
 
@@ -42,32 +27,14 @@ void narrow(const float* source, bfloat16* target, size_t count) {
 
 void widen(const float16* source, float* target, size_t count) {
   size_t i = 0;
-#if MTL_ISA_LEVEL == 2
-  for (; i + 16 <= count; i += 16) {
-    _mm512_storeu_ps(target + i, _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(source + i))));
-  }
-#elif MTL_ISA_LEVEL == 1
-  for (; i + 8 <= count; i += 8) {
-    _mm256_storeu_ps(target + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(source + i))));
-  }
-#endif
-  for (; i < count; ++i) target[i] = static_cast<float>(bits_of<_Float16>(source[i].bits));
+  for (; i + kFloat16Lanes <= count; i += kFloat16Lanes) widen_lanes(source + i, target + i);
+  for (; i < count; ++i) target[i] = widen_float16(source[i]);
 }
 
 void narrow(const float* source, float16* target, size_t count) {
   size_t i = 0;
-#if MTL_ISA_LEVEL == 2
-  for (; i + 16 <= count; i += 16) {
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(target + i),
-                        _mm512_cvtps_ph(_mm512_loadu_ps(source + i), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
-  }
-#elif MTL_ISA_LEVEL == 1
-  for (; i + 8 <= count; i += 8) {
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(target + i),
-                     _mm256_cvtps_ph(_mm256_loadu_ps(source + i), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
-  }
-#endif
-  for (; i < count; ++i) target[i].bits = bits_of<uint16_t>(static_cast<_Float16>(source[i]));
+  for (; i + kFloat16Lanes <= count; i += kFloat16Lanes) narrow_lanes(source + i, target + i);
+  for (; i < count; ++i) target[i] = narrow_to_float16(source[i]);
 }
 
 // ---- reductions of two values ----

@@ -71,6 +71,9 @@ MTL_INLINE void multiply_rows(const StoredOperand<typename Lanes::Element>& left
     VUint of_columns[kColumns];
 #pragma GCC unroll 16
     for (int i = 0; i < kColumns; ++i) of_columns[i] = Lanes::steps_of_lane(right.at(column + i, inner), elements);
+    // short rows are many streams of memory in few pages, which a processor does not recognise by itself
+#pragma GCC unroll 16
+    for (int i = 0; i < kColumns; ++i) __builtin_prefetch(right.at(column + kColumns + i, inner), 0, 2);
 #pragma GCC unroll 16
     for (int row = 0; row < kRows; ++row) {
       const VUint of_row = Lanes::steps_of_lane(left.at(row, inner), elements);

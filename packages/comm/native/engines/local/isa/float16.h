@@ -1,0 +1,28 @@
+// float16 numbers and their conversion by the compiler: to nearest, ties to even; NaN stays NaN. In an
+// anonymous namespace, so that each instruction set has its own copy.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace mtl::comm::local {
+namespace {
+
+struct float16 {
+  uint16_t bits;
+};
+
+template <typename To, typename From>
+static inline __attribute__((always_inline)) To bits_of(From value) {
+  static_assert(sizeof(To) == sizeof(From), "the same bits");
+  To result;
+  __builtin_memcpy(&result, &value, sizeof(result));
+  return result;
+}
+
+inline float widen_float16(float16 value) { return static_cast<float>(bits_of<_Float16>(value.bits)); }
+
+inline float16 narrow_to_float16(float value) { return {bits_of<uint16_t>(static_cast<_Float16>(value))}; }
+
+}  // namespace
+}  // namespace mtl::comm::local
