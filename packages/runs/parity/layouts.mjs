@@ -45,6 +45,10 @@ traits[gathered] = { layout: { moeTokenDispatcherType: 'allgather' } };
 traits[inPairs] = { training: { microBatchSize: 2 } };
 const sharded = 'fully sharded';
 traits[sharded] = { layout: { dataParallelShardingStrategy: 'optim_grads_params' } };
+const dividedGradients = 'divided gradients';
+traits[dividedGradients] = {
+  layout: { dataParallelShardingStrategy: 'optim_grads', overlapParamGather: true },
+};
 traits[moe] = {
   training: { recomputeGranularity: 'selective', recomputeModules: ['moe', 'shared_experts'] },
 };
@@ -355,6 +359,20 @@ const shardedLayouts = [
   deepseek(layout({ dp: 4, ep: 2 }, [sharded, full])),
 ];
 
+/** Layouts whose ranks have all values and divide gradients: every axis and model. */
+const dividedLayouts = [
+  few(layout({ dp: 2 }, [dividedGradients])),
+  layout({ dp: 4 }, [dividedGradients, full, inPairs]),
+  layout({ tp: 2, dp: 2 }, [dividedGradients, sequence]),
+  layout({ cp: 2, dp: 2 }, [dividedGradients, selective]),
+  layout({ pp: 2, dp: 2 }, [dividedGradients, 'interleaved of 2 chunks']),
+  layout({ pp: 2, dp: 2 }, [dividedGradients, 'zb-h1']),
+  llama(layout({ dp: 2 }, [dividedGradients], 'bf16')),
+  bert(layout({ dp: 2 }, [dividedGradients])),
+  qwen(layout({ dp: 2, ep: 2 }, [dividedGradients])),
+  deepseek(layout({ dp: 4, ep: 2 }, [dividedGradients, full])),
+];
+
 /**
  * Layouts whose layers have windows, sinks and rotations of their own: every axis, every way to communicate.
  */
@@ -466,6 +484,7 @@ export const layouts = [
   ...expertLayouts,
   ...contextLayouts,
   ...shardedLayouts,
+  ...dividedLayouts,
   ...layersOfTheirOwn,
 ];
 
@@ -497,6 +516,7 @@ export const allLayouts = [
   ...expertLayouts,
   ...contextLayouts,
   ...shardedLayouts,
+  ...dividedLayouts,
   ...layersOfTheirOwn,
 ];
 
@@ -547,6 +567,9 @@ export const faults = [
   few({ fault: 'drop-gradient-reduce', noticedBy: 'gradients', ...layout({ dp: 2 }) }),
   { fault: 'drop-scattered-sums', noticedBy: 'gradients', ...layout({ dp: 2 }, [sharded]) },
   few({ fault: 'keep-stale-values', noticedBy: 'loss', ...layout({ dp: 2 }, [sharded, full]) }),
+  few({ fault: 'drop-scattered-sums', noticedBy: 'gradients', ...layout({ dp: 2 }, [dividedGradients]) }),
+  { fault: 'keep-stale-values', noticedBy: 'loss', ...layout({ dp: 2 }, [dividedGradients]) },
+  { fault: 'keep-last-micro-batch', noticedBy: 'gradients', ...layout({ dp: 2 }, [dividedGradients]) },
   { fault: 'skip-tied-sum', noticedBy: 'gradients', ...layout({ pp: 2, dp: 2 }, [sharded, '1f1b']) },
   few({ fault: 'drop-tensor-reduce', noticedBy: 'loss', ...layout({ tp: 2 }) }),
   { fault: 'drop-partial-sums', noticedBy: 'gradients', ...layout({ tp: 2 }, [sequence]) },
