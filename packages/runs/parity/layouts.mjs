@@ -45,6 +45,13 @@ traits[gathered] = { layout: { moeTokenDispatcherType: 'allgather' } };
 traits[inPairs] = { training: { microBatchSize: 2 } };
 const sharded = 'fully sharded';
 traits[sharded] = { layout: { dataParallelShardingStrategy: 'optim_grads_params' } };
+const [pairs, someLayers] = ['recomputed pairs of layers', 'three recomputed layers of each stage'];
+traits[pairs] = {
+  training: { recomputeGranularity: 'full', recomputeMethod: 'uniform', recomputeNumLayers: 2 },
+};
+traits[someLayers] = {
+  training: { recomputeGranularity: 'full', recomputeMethod: 'block', recomputeNumLayers: 3 },
+};
 const dividedGradients = 'divided gradients';
 traits[dividedGradients] = {
   layout: { dataParallelShardingStrategy: 'optim_grads', overlapParamGather: true },
@@ -352,6 +359,11 @@ const shardedLayouts = [
   layout({ pp: 2, dp: 2 }, [sharded, '1f1b']),
   layout({ pp: 2, dp: 2 }, [sharded, 'interleaved of 2 chunks']),
   layout({ pp: 2, dp: 2 }, [sharded, 'zb-h1']),
+  layout({ pp: 2, dp: 2 }, [sharded, 'zb-h2', pairs]),
+  layout({ pp: 2, dp: 2 }, [sharded, 'zb-v']),
+  layout({ pp: 2, dp: 2 }, [sharded, 'zb-v', full]),
+  layout({ pp: 2, dp: 2 }, [sharded, '1f1b', pairs]),
+  layout({ pp: 2, dp: 2 }, [sharded, '1f1b', someLayers]),
   llama(layout({ dp: 2 }, [sharded, selective])),
   layout({ dp: 2 }, [sharded, qkClip, groups]),
   bert(layout({ dp: 2 }, [sharded, full])),
@@ -367,6 +379,7 @@ const dividedLayouts = [
   layout({ cp: 2, dp: 2 }, [dividedGradients, selective]),
   layout({ pp: 2, dp: 2 }, [dividedGradients, 'interleaved of 2 chunks']),
   layout({ pp: 2, dp: 2 }, [dividedGradients, 'zb-h1']),
+  layout({ pp: 2, dp: 2 }, [dividedGradients, 'zb-v']),
   llama(layout({ dp: 2 }, [dividedGradients], 'bf16')),
   bert(layout({ dp: 2 }, [dividedGradients])),
   qwen(layout({ dp: 2, ep: 2 }, [dividedGradients])),

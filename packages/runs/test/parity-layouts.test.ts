@@ -108,7 +108,10 @@ describe('the layouts of npm run dev -- parity', () => {
     );
     expect(collect(({ precision }) => [precision])).toEqual(new Set(['fp32', 'bf16']));
     const traits = collect((layout) => layout.traits);
-    const wanted = ['full recomputation', 'selective recomputation', '1f1b', 'zb-h1', 'micro-batches of 2'];
+    const wanted = [
+      ...['full recomputation', 'selective recomputation', 'recomputed pairs of layers'],
+      ...['1f1b', 'zb-h1', 'zb-h2', 'zb-v', 'micro-batches of 2'],
+    ];
     expect(wanted.filter((trait) => !traits.has(trait))).toEqual([]);
   });
 
