@@ -46,7 +46,8 @@ describe('gpt-train on processes that fail', () => {
         ...[...recipe, ...ways, ...iterations],
         ...['--save', `${name}-${numProcesses}`, '--metrics-jsonl', file(name)],
       ];
-      const quiet = await runRanks({ numProcesses, flags: flagsOfRun('quiet'), directory });
+      const deadlineMs = 60_000 + 30_000 * numKills;
+      const quiet = await runRanks({ numProcesses, flags: flagsOfRun('quiet'), directory, deadlineMs });
       expect(quiet.code).toBe(0);
       let numDone = 0;
       let isOver = false;
@@ -81,7 +82,7 @@ describe('gpt-train on processes that fail', () => {
         flags: flagsOfRun('killed'),
         directory,
         maxRestarts: numKills,
-        deadlineMs: 60_000 + 30_000 * numKills,
+        deadlineMs,
         onStart: (processIds) => {
           killing = killAtMoments(processIds);
         },
