@@ -1,7 +1,8 @@
 #!/usr/bin/env node
 /**
- * npm run dev -- kills [COUNT]: kills ranks of a training run by SIGKILL, 20 times by default, in the middle
- * of steps and while they start. The loss curve must be the same as in a run without kills.
+ * npm run dev -- kills [COUNT]: kills ranks of two training runs by SIGKILL, 20 times each by default, in the
+ * middle of steps and while they start: in every form of parallelism, and with sharded parameters that are
+ * saved in the background. The loss curves must be the same as in runs without kills.
  */
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
@@ -10,8 +11,9 @@ import { bootstrap, root, toolEnvironment } from './bootstrap.mjs';
 
 answerHelp(`usage: npm run dev -- kills [COUNT]
 
-Builds what is not built yet, and kills ranks of a training run COUNT times [20], in the middle of steps and while they
-start. The curve must equal the curve of a run without kills.`);
+Builds what is not built yet, and kills ranks of two training runs COUNT times each [20], in the middle of steps and while
+they start: in every form of parallelism, and with sharded parameters that are saved in the background. The curves must
+equal the curves of runs without kills.`);
 const [count = '20'] = process.argv.slice(2);
 if (!/^[1-9]\d{0,3}$/.test(count)) {
   console.error(

@@ -14,7 +14,7 @@ describe('what a topic costs: the source files of other topics that name it', ()
   it('knows the topics by the lists in packages', () => {
     const listNames = (kind) => topics.filter((topic) => topic.kind === kind).map(({ name }) => name);
     expect(listNames('strategy')).toEqual(['tensor', 'context', 'pipeline', 'data', 'expert']);
-    expect(listNames('store')).toEqual(['replicated', 'zero1', 'fullySharded']);
+    expect(listNames('store')).toEqual(['replicated', 'zero1', 'zero2', 'fullySharded']);
     expect(listNames('layer')).toEqual(expect.arrayContaining(['rms-norm', 'self-attention', 'swiglu']));
     expect(listNames('field')).toEqual(expect.arrayContaining(['yarnBetaFast', 'qkLayernorm', 'numExperts']));
     expect(listNames('model type')).toEqual(expect.arrayContaining(['gpt2', 'qwen3_moe', 'roformer']));

@@ -29,29 +29,41 @@ describe('gpt-train on processes that fail', () => {
   });
   afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
-  it(
-    'goes on after ranks are killed, as if nothing had happened',
-    async () => {
+  it.each([
+    { how: 'in every form of parallelism', numProcesses: 4, ways: everything },
+    {
+      how: 'with sharded parameters',
+      numProcesses: 2,
+      // kills also hit ranks that save in the background
+      ways: ['--use-megatron-fsdp', '--async-save'],
+    },
+  ])(
+    'goes on after ranks are killed, as if nothing had happened, $how',
+    async ({ numProcesses, ways }) => {
       const iterations = ['--train-iters', String(10 * numKills), '--save-interval', '4'];
-      const layout = [...recipe, ...everything, ...iterations];
-      const quiet = [...layout, '--save', 'quiet', '--metrics-jsonl', metrics('quiet')];
-      expect((await runRanks({ numProcesses: 4, flags: quiet, directory })).code).toBe(0);
-      const flags = [...layout, '--save', 'killed', '--metrics-jsonl', metrics('killed')];
+      const file = (name: string): string => metrics(`${name}-${numProcesses}`);
+      const flagsOfRun = (name: string): string[] => [
+        ...[...recipe, ...ways, ...iterations],
+        ...['--save', `${name}-${numProcesses}`, '--metrics-jsonl', file(name)],
+      ];
+      const deadlineMs = 60_000 + 30_000 * numKills;
+      const quiet = await runRanks({ numProcesses, flags: flagsOfRun('quiet'), directory, deadlineMs });
+      expect(quiet.code).toBe(0);
       let numDone = 0;
       let isOver = false;
       let numAtStart = 0;
       const killAtMoments = async (processIds: () => ReadonlyMap<number, number>): Promise<void> => {
         let killed: ReadonlyMap<number, number> = new Map();
         while (numDone < numKills && !isOver) {
-          const rank = (numDone * 7) % 4;
+          const rank = (numDone * 7) % numProcesses;
           const isAtStart = numDone % 3 === 1;
-          const seen = countLines(metrics('killed'));
+          const seen = countLines(file('killed'));
           // the run makes progress between two kills, so that it ends; but every third kill hits ranks while
           // they start
           const isReady = (): boolean =>
             isAtStart
               ? ![undefined, killed.get(rank)].includes(processIds().get(rank))
-              : countLines(metrics('killed')) >= seen + 2;
+              : countLines(file('killed')) >= seen + 2;
           while (!isReady() && !isOver) await sleep(isAtStart ? 20 : 5);
           await sleep(isAtStart ? (numDone * 131) % 700 : (numDone * 37) % 90);
           const processes = processIds();
@@ -59,18 +71,18 @@ describe('gpt-train on processes that fail', () => {
           if (victim === undefined || isOver) continue;
           process.kill(victim, 'SIGKILL');
           // fewer lines than before: a restarted run has dropped the steps that it repeats
-          if (countLines(metrics('killed')) <= seen) numAtStart += 1;
+          if (countLines(file('killed')) <= seen) numAtStart += 1;
           killed = processes;
           numDone += 1;
         }
       };
       let killing = Promise.resolve();
       const { code, output } = await runRanks({
-        numProcesses: 4,
-        flags,
+        numProcesses,
+        flags: flagsOfRun('killed'),
         directory,
         maxRestarts: numKills,
-        deadlineMs: 60_000 + 30_000 * numKills,
+        deadlineMs,
         onStart: (processIds) => {
           killing = killAtMoments(processIds);
         },
@@ -82,7 +94,7 @@ describe('gpt-train on processes that fail', () => {
       expect(numDone).toBe(numKills);
       expect(numAtStart).toBeGreaterThan(0);
       // the same layout resumes with the same bits
-      expect(readCurve(metrics('killed'))).toEqual(readCurve(metrics('quiet')));
+      expect(readCurve(file('killed'))).toEqual(readCurve(file('quiet')));
     },
     120_000 + 30_000 * numKills,
   );

@@ -68,6 +68,16 @@ describe('mtl plan', () => {
     expect(stderr).toContain('error[MTL_PROFILE]: a100-80gb-megatron: a bert is planned');
   });
 
+  it('prints what ranks send for sharded states in a step', async () => {
+    const flags = ['--preset', 'gpt2-4m', '--global-batch-size', '16', '--train-iters', '10'];
+    const print = async (...more: string[]): Promise<string> =>
+      (await runMtlIn([...onH100, '--num-processes', '2', '--', ...flags, ...more], { cwd })).stdout;
+    expect(await print('--use-megatron-fsdp')).toMatch(
+      /^ {2}sharded states +each rank sends \d+\.\d MiB to gather, \d+\.\d MiB to reduce$/m,
+    );
+    expect(await print('--use-distributed-optimizer')).not.toContain('sharded states');
+  });
+
   it('prints a short table of a run on 64 GPUs, and writes the step', async () => {
     const [svg, trace] = [join(directory.path, 'step.svg'), join(directory.path, 'step.json')];
     const files = ['--svg', svg, '--chrome-trace', trace];

@@ -41,5 +41,7 @@ export type {
   TrainingState,
 } from './store/parameter-store.js';
 export { ReplicatedStore } from './store/replicated-store.js';
+export type { SharedGradients } from './store/stored-gradients.js';
 export { Zero1Store } from './store/zero1-store.js';
+export { Zero2Store } from './store/zero2-store.js';
 export { type MatrixOfParameter, WholeMatrices } from './whole-matrices.js';

@@ -331,13 +331,14 @@ export class ModelOptimizer {
     for (const { store, rules, runs } of this.#updated) {
       // starts with the parameters that forward reads first, whose values are needed first
       for (let index = runs.length - 1; index >= 0; index--) {
+        for (const { matrices } of rules) matrices.take(index);
         for (const { rule, index: inRule } of runs[index]!) {
           rules[rule]!.optimizer.update(inRule, { clearGradient: !store.isDivided });
         }
         store.publish(index);
       }
-      if (!store.isDivided) continue;
       for (const { matrices } of rules) matrices.finishGather();
+      if (!store.isDivided) continue;
       // the parts of other ranks still hold summands of the reduction
       store.clearGradients();
       if (this.#options.overlapParameterGather !== true) store.waitForValues();

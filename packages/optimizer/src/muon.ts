@@ -19,6 +19,7 @@ import type {
   OptimizerState,
   OptimizerStep,
 } from './optimizer.js';
+import type { FlatRange } from './store/flat-layout.js';
 import type { MatrixOfParameter, WholeMatrices } from './whole-matrices.js';
 
 /**
@@ -70,12 +71,11 @@ export class Muon implements Optimizer {
 }
 
 /** A parameter's part of a range, and the matrices to orthogonalise for it. */
-interface MuonRange {
+interface MuonRange extends FlatRange {
   readonly matrices: readonly MatrixOfParameter[];
   readonly decays: boolean;
   readonly parameter: Tensor;
   readonly modelParameter: Tensor | undefined;
-  readonly direction: Tensor;
 }
 
 function measureShape({ box }: MatrixOfParameter): [rows: number, columns: number] {
@@ -121,7 +121,8 @@ class BoundMuon implements BoundOptimizer {
 
   update(index: number, { clearGradient }: { readonly clearGradient: boolean }): void {
     const { scaleMode, extraScaleFactor } = this.#options;
-    for (const { matrices, decays, ...tensors } of this.#parts[index]!) {
+    for (const part of this.#parts[index]!) {
+      const { matrices, decays, parameter, modelParameter } = part;
       for (const matrix of matrices) {
         using direction = this.#matrices.read(matrix);
         const [outputs, inputs] = measureShape(matrix);
@@ -129,8 +130,11 @@ class BoundMuon implements BoundOptimizer {
         using update = this.#newtonSchulz!.orthogonalize(direction, { scale });
         this.#matrices.write(matrix, update);
       }
+      using direction = this.#matrices.direction(part);
       muonUpdate({
-        ...tensors,
+        parameter,
+        modelParameter,
+        direction,
         scalars: this.#scalars,
         weightDecay: decays ? this.#weightDecay : 0,
         clearDirection: clearGradient,
@@ -139,8 +143,8 @@ class BoundMuon implements BoundOptimizer {
   }
 
   dispose(): void {
-    for (const { parameter, modelParameter, direction } of this.#parts.flat()) {
-      for (const tensor of [parameter, modelParameter, direction]) tensor?.dispose();
+    for (const { parameter, modelParameter } of this.#parts.flat()) {
+      for (const tensor of [parameter, modelParameter]) tensor?.dispose();
     }
     this.#newtonSchulz?.dispose();
     this.#scalars.dispose();
@@ -152,7 +156,7 @@ class BoundMuon implements BoundOptimizer {
 }
 
 function listParts(
-  { start, segments, parameter, modelParameter, gradient }: OptimizerRange,
+  { start, segments, parameter, modelParameter }: OptimizerRange,
   { splitQkv }: MuonOptions,
 ): MuonRange[] {
   return segments.flatMap(({ end, group, range }): MuonRange[] => {
@@ -162,11 +166,12 @@ function listParts(
     const boxes = matricesHere(range.parameter, { splitQkv });
     return [
       {
+        start: start + offset,
+        end: start + end,
         matrices: boxes.map((box) => ({ range, box })),
         decays: group.decays,
         parameter: viewRange(parameter),
         modelParameter: modelParameter && viewRange(modelParameter),
-        direction: viewRange(gradient),
       },
     ];
   });

@@ -1,11 +1,12 @@
 import type { Parameter } from '@mtl/autograd';
-import type { ProcessGroup, Work } from '@mtl/comm';
+import type { ProcessGroup } from '@mtl/comm';
 import { UsageError } from '@mtl/errors';
 import { cast, countElements, Tensor } from '@mtl/kernels';
 import type { Slice } from '@mtl/layout';
-import type { ParameterRange } from './store/flat-layout.js';
+import type { FlatRange, ParameterRange } from './store/flat-layout.js';
 import type { ParallelGroups } from './store/parallel-groups.js';
 import type { ParameterStore } from './store/parameter-store.js';
+import type { SharedGradients } from './store/stored-gradients.js';
 
 /** One of the `matrices` of a parameter. */
 export interface MatrixOfParameter {
@@ -36,10 +37,11 @@ const isSame = (left: readonly Slice[], right: readonly Slice[]): boolean =>
   left.every(({ start, end }, dim) => start === right[dim]!.start && end === right[dim]!.end);
 
 /**
- * Whole matrices of values that ranks hold in parts, in the memory of the gradients: an update rule writes
- * its directions into this memory, gathers them, reads each matrix whole and writes the result of this rank's
- * shard back. Every rank reads the same bits. Where the ranks of a store own slices, the states stay in them:
- * a matrix that crosses slices is read by each rank that owns a part of it.
+ * Whole matrices of values that ranks hold in parts: an update rule writes its directions into the memory of
+ * the gradients, gathers them, reads each matrix whole and writes the result of this rank's shard back, from
+ * where it updates the elements that the rank owns. Every rank reads the same bits. Where the ranks of a
+ * store own slices, the states stay in them: a matrix that crosses slices is read by each rank that owns a
+ * part of it.
  */
 export class WholeMatrices {
   readonly #store: ParameterStore;
@@ -50,7 +52,7 @@ export class WholeMatrices {
   /** Room for the largest matrix that is not read in place. */
   #whole: Tensor | undefined;
   #shards: Tensor | undefined;
-  #works: readonly Work[] = [];
+  #shared: SharedGradients | undefined;
 
   /** `isRead`: whether the rule reads matrices of a parameter. */
   constructor(
@@ -81,15 +83,31 @@ export class WholeMatrices {
     this.#shards = this.#roomFor(this.#shards, Math.max(0, ...sizes.map(({ gathered }) => gathered)));
   }
 
-  /** Starts to fetch the values that the store's other ranks have written; `read` waits for them. */
+  /** Starts to fetch the values that the store's other ranks have written (`take`). */
   gather(): void {
-    this.#works = this.#store.shareGradients(this.#parameters);
+    this.#shared = this.#store.shareGradients(this.#parameters);
   }
 
-  /** Waits for the communication that `gather` has started; ranks that read nothing call it too. */
+  /**
+   * Waits for the values of the bucket of the store's owned range number `index`, from which `read`,
+   * `direction` and `write` take matrices until the next call. Ranks that read nothing call it too, for all
+   * owned ranges, the last one first.
+   */
+  take(index: number): void {
+    this.#shared?.take(index);
+  }
+
+  /** Waits for the communication that `gather` has started. */
   finishGather(): void {
-    for (const work of this.#works) work.wait();
-    this.#works = [];
+    this.#shared?.finish();
+    this.#shared = undefined;
+  }
+
+  /**
+   * Returns elements [end - start] of a parameter as `write` has left them; the caller disposes of the view.
+   */
+  direction(range: FlatRange): Tensor {
+    return this.#shared!.gradient(range);
   }
 
   /**
@@ -98,12 +116,11 @@ export class WholeMatrices {
    * or `write`; the caller disposes of it.
    */
   read({ range, box }: MatrixOfParameter): Tensor {
-    this.finishGather();
     const { parameter } = range;
     const own = intersection(box, parameter.slices);
     const [size, inputs] = [countElements(measureShape(box)), measureShape(box).at(-1)!];
     const shape = [size / inputs, inputs];
-    using gradient = this.#store.gradient(range);
+    using gradient = this.direction(range);
     if (isSame(box, parameter.slices)) return gradient.view({ shape });
     const whole = this.#whole!.view({ shape });
     using shard = boxIn(gradient, { whole: parameter.slices, part: own });
@@ -130,7 +147,7 @@ export class WholeMatrices {
   write({ range, box }: MatrixOfParameter, matrix: Tensor): void {
     const { slices } = range.parameter;
     const part = intersection(box, slices);
-    using gradient = this.#store.gradient(range);
+    using gradient = this.direction(range);
     using output = boxIn(gradient, { whole: slices, part });
     using input = boxIn(matrix, { whole: box, part });
     cast({ output, input });

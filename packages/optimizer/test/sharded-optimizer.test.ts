@@ -117,15 +117,19 @@ describe.each(layouts)('AdamW over %o', (layout) => {
   });
 });
 
-describe.each([...layouts, { tp: 1, dp: 3 }])('AdamW over fully sharded parameters, %o', (layout) => {
+const dividedGradients = ['zero2', 'fullySharded'] as const;
+
+describe.each(
+  dividedGradients.flatMap((kind) => [...layouts, { tp: 1, dp: 3 }].map((layout) => ({ kind, layout }))),
+)('AdamW over a store of divided gradients, %o', ({ kind, layout }) => {
   let [float32, once, onceDistributed, bfloat16]: ShardedStepsResult[][] = [];
   beforeAll(async () => {
     const one = { numMicroBatches: 1 };
     [float32, once, onceDistributed, bfloat16] = await run(layout, [
-      { fullySharded: true },
-      { fullySharded: true, ...one },
+      { kind },
+      { kind, ...one },
       { distributed: true, ...one },
-      { fullySharded: true, dtype: 'bfloat16' },
+      { kind, dtype: 'bfloat16' },
     ]);
   });
 
@@ -150,13 +154,21 @@ describe.each([...layouts, { tp: 1, dp: 3 }])('AdamW over fully sharded paramete
       onceDistributed!.map(({ modelBits }) => modelBits),
     );
   });
+
+  it('starts a reduction for every unit of every micro-batch', () => {
+    const { trace } = float32![0]!;
+    const numReduced = trace
+      .slice(0, trace.indexOf('step'))
+      .filter((event) => event === 'reduce starts').length;
+    expect(numReduced).toBe(layout.dp === 1 ? 0 : 2 * 3);
+  });
 });
 
 describe('a gradient that is not finite on one rank', () => {
   it('is a skipped step on all', async () => {
     const results = await run(
       { tp: 2, dp: 2 },
-      [...kinds, { fullySharded: true }].map((kind) => ({ ...kind, overflowAt: 3 })),
+      [...kinds, ...dividedGradients.map((kind) => ({ kind }))].map((each) => ({ ...each, overflowAt: 3 })),
     );
     for (const ranks of results) {
       for (const { skipped, norms } of ranks) {
@@ -228,7 +240,7 @@ describe('a distributed optimizer', () => {
 
 describe('a store that keeps the values of others only while they are used', () => {
   it('refuses reads of a parameter outside of its units', async () => {
-    await expect(run({ tp: 1, dp: 2 }, [{ fullySharded: true, forgetUnit: true }])).rejects.toThrow(
+    await expect(run({ tp: 1, dp: 2 }, [{ kind: 'fullySharded', forgetUnit: true }])).rejects.toThrow(
       'table is read outside of its units',
     );
   });

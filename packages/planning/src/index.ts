@@ -2,6 +2,7 @@ export { calibratedProfile } from './calibration/calibrated-profile.js';
 export { keepMatmulChoices } from './calibration/keep-matmul-choices.js';
 export { measureRates } from './calibration/measure-rates.js';
 export { chooseCollectiveBytes, referenceRuns } from './calibration/reference-runs.js';
+export type { ShardingTraffic } from './dry-run/communication-scopes.js';
 export { type DryRun, dryRun } from './dry-run/dry-run.js';
 export type { DryRunRank, MemoryByKind } from './dry-run/dry-run-rank.js';
 export {

@@ -59,6 +59,7 @@ const distributed: RunOptions = {
   layout: { useDistributedOptimizer: true, overlapGradReduce: true, overlapParamGather: true },
 };
 const sharded: RunOptions = { layout: { useMegatronFsdp: true } };
+const dividedGradients: RunOptions = { layout: { dataParallelShardingStrategy: 'optim_grads' } };
 const leanStates = (optimizer: RunOptions['optimizer']): RunOptions => ({
   training: { bf16: true },
   optimizer: { usePrecisionAwareOptimizer: true, ...optimizer },
@@ -127,6 +128,12 @@ const cases = [
     name: 'tp 2 x dp 2, fully sharded',
     worldSize: 4,
     options: mergeOptions(sharded, tensor(2), sequence, recompute),
+  },
+  { name: 'dp 2, divided gradients', worldSize: 2, options: dividedGradients },
+  {
+    name: 'tp 2 x dp 2, fully sharded, Muon',
+    worldSize: 4,
+    options: mergeOptions(sharded, tensor(2), sequence, { optimizer: { optimizer: 'muon' } }),
   },
   { name: 'LoRA, dp 2, fully sharded', worldSize: 2, options: mergeOptions(lora, sharded) },
   { name: 'cp 2', worldSize: 2, options: context(2) },

@@ -11,6 +11,7 @@ export function faultyTraining(training, fault) {
   if (fault === 'use-stale-input' && isSecond) useStaleInput(training);
   if (fault === 'drop-scattered-sums') dropScatteredSums(training);
   if (fault === 'keep-stale-values') keepStaleValues(training);
+  if (fault === 'keep-last-micro-batch') keepLastMicroBatch(training);
   if (fault === 'reduce-tied-weight-twice') reduceTiedWeightTwice(training);
   if (fault === 'count-tied-weight-twice') countTiedWeightTwice(training);
   if (fault === 'drop-expert-counts' && isSecond) dropExpertCounts(training);
@@ -44,6 +45,17 @@ function dropScatteredSums({ optimizer }) {
 /** Leaves gathered values as they are after an update, as if the next pass need not gather them again. */
 function keepStaleValues({ optimizer }) {
   for (const store of optimizer.stores) store.publish = () => {};
+}
+
+/** Leaves the slices of gradients with the last micro-batch alone, as if sums replaced what slices have. */
+function keepLastMicroBatch({ part, optimizer }) {
+  for (const stage of part.stages.values()) {
+    const forward = stage.forward.bind(stage);
+    stage.forward = (call) => {
+      for (const store of optimizer.stores) store.clearGradients();
+      return forward(call);
+    };
+  }
 }
 
 /** Makes this rank use the mask of another place of the model in one layer. */

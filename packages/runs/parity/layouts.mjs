@@ -45,6 +45,17 @@ traits[gathered] = { layout: { moeTokenDispatcherType: 'allgather' } };
 traits[inPairs] = { training: { microBatchSize: 2 } };
 const sharded = 'fully sharded';
 traits[sharded] = { layout: { dataParallelShardingStrategy: 'optim_grads_params' } };
+const [pairs, someLayers] = ['recomputed pairs of layers', 'three recomputed layers of each stage'];
+traits[pairs] = {
+  training: { recomputeGranularity: 'full', recomputeMethod: 'uniform', recomputeNumLayers: 2 },
+};
+traits[someLayers] = {
+  training: { recomputeGranularity: 'full', recomputeMethod: 'block', recomputeNumLayers: 3 },
+};
+const dividedGradients = 'divided gradients';
+traits[dividedGradients] = {
+  layout: { dataParallelShardingStrategy: 'optim_grads', overlapParamGather: true },
+};
 traits[moe] = {
   training: { recomputeGranularity: 'selective', recomputeModules: ['moe', 'shared_experts'] },
 };
@@ -348,11 +359,31 @@ const shardedLayouts = [
   layout({ pp: 2, dp: 2 }, [sharded, '1f1b']),
   layout({ pp: 2, dp: 2 }, [sharded, 'interleaved of 2 chunks']),
   layout({ pp: 2, dp: 2 }, [sharded, 'zb-h1']),
+  layout({ pp: 2, dp: 2 }, [sharded, 'zb-h2', pairs]),
+  layout({ pp: 2, dp: 2 }, [sharded, 'zb-v']),
+  layout({ pp: 2, dp: 2 }, [sharded, 'zb-v', full]),
+  layout({ pp: 2, dp: 2 }, [sharded, '1f1b', pairs]),
+  layout({ pp: 2, dp: 2 }, [sharded, '1f1b', someLayers]),
   llama(layout({ dp: 2 }, [sharded, selective])),
   layout({ dp: 2 }, [sharded, qkClip, groups]),
   bert(layout({ dp: 2 }, [sharded, full])),
   qwen(layout({ dp: 2, ep: 2 }, [sharded])),
   deepseek(layout({ dp: 4, ep: 2 }, [sharded, full])),
+];
+
+/** Layouts whose ranks have all values and divide gradients: every axis and model. */
+const dividedLayouts = [
+  few(layout({ dp: 2 }, [dividedGradients])),
+  layout({ dp: 4 }, [dividedGradients, full, inPairs]),
+  layout({ tp: 2, dp: 2 }, [dividedGradients, sequence]),
+  layout({ cp: 2, dp: 2 }, [dividedGradients, selective]),
+  layout({ pp: 2, dp: 2 }, [dividedGradients, 'interleaved of 2 chunks']),
+  layout({ pp: 2, dp: 2 }, [dividedGradients, 'zb-h1']),
+  layout({ pp: 2, dp: 2 }, [dividedGradients, 'zb-v']),
+  llama(layout({ dp: 2 }, [dividedGradients], 'bf16')),
+  bert(layout({ dp: 2 }, [dividedGradients])),
+  qwen(layout({ dp: 2, ep: 2 }, [dividedGradients])),
+  deepseek(layout({ dp: 4, ep: 2 }, [dividedGradients, full])),
 ];
 
 /**
@@ -466,6 +497,7 @@ export const layouts = [
   ...expertLayouts,
   ...contextLayouts,
   ...shardedLayouts,
+  ...dividedLayouts,
   ...layersOfTheirOwn,
 ];
 
@@ -497,6 +529,7 @@ export const allLayouts = [
   ...expertLayouts,
   ...contextLayouts,
   ...shardedLayouts,
+  ...dividedLayouts,
   ...layersOfTheirOwn,
 ];
 
@@ -547,6 +580,9 @@ export const faults = [
   few({ fault: 'drop-gradient-reduce', noticedBy: 'gradients', ...layout({ dp: 2 }) }),
   { fault: 'drop-scattered-sums', noticedBy: 'gradients', ...layout({ dp: 2 }, [sharded]) },
   few({ fault: 'keep-stale-values', noticedBy: 'loss', ...layout({ dp: 2 }, [sharded, full]) }),
+  few({ fault: 'drop-scattered-sums', noticedBy: 'gradients', ...layout({ dp: 2 }, [dividedGradients]) }),
+  { fault: 'keep-stale-values', noticedBy: 'loss', ...layout({ dp: 2 }, [dividedGradients]) },
+  { fault: 'keep-last-micro-batch', noticedBy: 'gradients', ...layout({ dp: 2 }, [dividedGradients]) },
   { fault: 'skip-tied-sum', noticedBy: 'gradients', ...layout({ pp: 2, dp: 2 }, [sharded, '1f1b']) },
   few({ fault: 'drop-tensor-reduce', noticedBy: 'loss', ...layout({ tp: 2 }) }),
   { fault: 'drop-partial-sums', noticedBy: 'gradients', ...layout({ tp: 2 }, [sequence]) },

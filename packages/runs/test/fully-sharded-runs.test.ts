@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { RunOptions } from '@mtl/configuration';
@@ -18,6 +18,7 @@ import { takenFromDirectory, writeTinyLlama } from './support/write-tiny-llama.j
 
 const numSteps = 12;
 const sharded: RunOptions = { layout: { useMegatronFsdp: true } };
+const dividedGradients: RunOptions = { layout: { dataParallelShardingStrategy: 'optim_grads' } };
 const distributed: RunOptions = { layout: { useDistributedOptimizer: true } };
 const halfWay: RunOptions = { training: { exitInterval: 6 }, checkpoint: { saveInterval: 3 } };
 const base = mkdtempSync(join(tmpdir(), 'mtl-base-'));
@@ -56,6 +57,10 @@ describe('a GPT with dropout', () => {
       { name: 'two', options: mergeOptions(sharded, sampled) },
       ...half(sharded, 'half-two'),
       ...half(distributed, 'half-distributed'),
+      {
+        name: 'in-background',
+        options: mergeOptions(sharded, halfWay, { checkpoint: { asyncSave: true } }),
+      },
     ]);
     four = await train(4, [{ name: 'four', options: mergeOptions(sharded, sampled) }]);
   });
@@ -80,10 +85,21 @@ describe('a GPT with dropout', () => {
     expect(halves).toEqual(whole);
   });
 
+  it.each([3, 6])('saves the same files in the background, at step %i', (step) => {
+    const [whole, saved] = ['half-two', 'in-background'].map((name) => {
+      const folder = join(runs.locate(name), `iter_000000${step}`);
+      const files = readdirSync(folder).filter((file) => file.endsWith('.safetensors'));
+      return new Map(files.map((file) => [file, readFileSync(join(folder, file))]));
+    });
+    expect(whole!.size).toBe(2);
+    expect(saved).toEqual(whole);
+  });
+
   it.each([
     ['half-two', 'one process', 1, {}],
     ['half-two', 'a distributed optimizer', 2, distributed],
     ['half-two', 'slices of four ranks', 4, sharded],
+    ['half-two', 'slices of gradients', 2, dividedGradients],
     ['half-alone', 'slices of two ranks', 2, sharded],
     ['half-distributed', 'slices of two ranks', 2, sharded],
   ] as const)('goes from %s on with %s', async (from, to, numRanks, options) => {
@@ -100,7 +116,7 @@ describe('a GPT with dropout', () => {
   });
 });
 
-it('learns as one process does in 16 bits, with lean states and with a scaled loss', async () => {
+it('learns as one process does in 16 bits, with lean states and with a scaled loss, and resumes bitwise', async () => {
   const modes: Readonly<Record<string, RunOptions>> = {
     bf16: { training: { bf16: true } },
     lean: {
@@ -117,6 +133,21 @@ it('learns as one process does in 16 bits, with lean states and with a scaled lo
   await runs.run(1, named('alone', {}));
   await runs.run(2, named('sharded', sharded));
   for (const name of ['bf16', 'lean']) expectSame(`sharded-${name}`, `alone-${name}`, 'bf16');
+  // master values are apart from the model's, which follow from them where a checkpoint is loaded
+  const resumed = ['bf16', 'lean'].flatMap((mode) => {
+    const options = mergeOptions(modes[mode]!, sharded);
+    const name = `half-${mode}`;
+    return [
+      { name, options: mergeOptions(options, halfWay) },
+      { name, options: mergeOptions(options, { checkpoint: { load: runs.locate(name) } }) },
+    ];
+  });
+  await runs.run(2, resumed);
+  for (const mode of ['bf16', 'lean']) {
+    expect(listNumbers(runs.readMetrics(`half-${mode}`)), mode).toEqual(
+      listNumbers(runs.readMetrics(`sharded-${mode}`)),
+    );
+  }
   const [own, expected] = ['sharded-fp16', 'alone-fp16'].map((name) => listNumbers(runs.readMetrics(name)));
   // the first losses are scaled so much that all ranks skip the update
   const listFinite = (lines: number[][]) => lines.map(([, norm]) => Number.isFinite(norm));
@@ -134,8 +165,11 @@ it('trains adapters over frozen parameters that are sharded', async () => {
     lora: { rank: 4, alpha: 8, targets: ['q_proj', 'down_proj'] },
   });
   await runs.run(1, [{ name: 'adapters', options: adapters }]);
-  await runs.run(2, [{ name: 'sharded-adapters', options: mergeOptions(adapters, sharded) }]);
-  expectSame('sharded-adapters', 'adapters');
+  await runs.run(2, [
+    { name: 'sharded-adapters', options: mergeOptions(adapters, sharded) },
+    { name: 'divided-adapters', options: mergeOptions(adapters, dividedGradients) },
+  ]);
+  for (const name of ['sharded-adapters', 'divided-adapters']) expectSame(name, 'adapters');
   const [whole, slices] = await Promise.all(
     ['adapters', 'sharded-adapters'].map((name) =>
       contentOfCheckpoint(join(runs.locate(name), 'iter_0000012')),

@@ -128,3 +128,22 @@ describe.each<[string, Recomputation]>([
     expect(count('allGather', shard)).toBe(2 * numMicroBatches * numLayers - numSaved);
   });
 });
+
+describe('divided gradients', () => {
+  it('have two layers and the root in memory, next to whole values', () => {
+    const { peaks, states, count } = runStep({ granularity: 'none' }, 'zero2');
+    const all = numLayers * bytesOfLayer + sum(bytesOfRoot);
+    // values, and slices of gradients and two moments; each tensor is up to an eighth larger in blocks
+    expect(states).toBeGreaterThanOrEqual(all + (3 * all) / numRanks);
+    expect(states).toBeLessThan(1.125 * (all + (3 * all) / numRanks));
+    const { peaks: others } = runStep({ granularity: 'none' }, 'replicated');
+    const root = sum(bytesOfRoot.map(inBlocks));
+    // the gradients of the embedding of the micro-batch before are still reduced
+    expect(peaks.forward).toBeLessThanOrEqual(root + others.forward);
+    expect(peaks.backward).toBeGreaterThanOrEqual(2 * inBlocks(bytesOfLayer));
+    expect(peaks.backward).toBeLessThanOrEqual(2 * inBlocks(bytesOfLayer) + root + others.backward);
+    expect(count('reduceScatter', bytesOfLayer)).toBe(numMicroBatches * numLayers);
+    // updated values are gathered once in a step
+    expect(count('allGather', bytesOfLayer / numRanks)).toBe(numLayers);
+  });
+});

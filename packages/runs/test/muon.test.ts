@@ -19,6 +19,8 @@ const muon: RunOptions = {
 const distributed: RunOptions = {
   layout: { useDistributedOptimizer: true, overlapGradReduce: true, overlapParamGather: true },
 };
+const sharded: RunOptions = { layout: { useMegatronFsdp: true } };
+const dividedGradients: RunOptions = { layout: { dataParallelShardingStrategy: 'optim_grads' } };
 const tensor: RunOptions = { layout: { tensorModelParallelSize: 2, sequenceParallel: true } };
 const pipeline: RunOptions = { layout: { pipelineModelParallelSize: 2 } };
 /**
@@ -126,6 +128,24 @@ describe('a GPT trained with Muon', () => {
     await runs.run(4, [{ name: 'four', options: mergeOptions(layout, { training: { exitInterval: 6 } }) }]);
     await runs.run(1, [{ name: 'four', options: { checkpoint: { load: runs.locate('four') } } }]);
     expectSame('four', 'alone');
+  });
+
+  it('trains as in one process where ranks keep slices of gradients, and goes on in one', async () => {
+    const stopped: RunOptions = { training: { exitInterval: 6 }, checkpoint: { saveInterval: 6 } };
+    await runs.run(2, [
+      { name: 'sharded', options: sharded },
+      { name: 'sharded-llama', options: mergeOptions(sharded, llama) },
+      { name: 'divided', options: dividedGradients },
+      { name: 'sharded-half', options: mergeOptions(sharded, stopped) },
+      { name: 'sharded-bf16', options: mergeOptions(sharded, { training: { bf16: true } }) },
+    ]);
+    await runs.run(4, [{ name: 'sharded-four', options: mergeOptions(tensor, sharded) }]);
+    await runs.run(1, [
+      { name: 'sharded-half', options: { checkpoint: { load: runs.locate('sharded-half') } } },
+    ]);
+    for (const name of ['sharded', 'divided', 'sharded-half', 'sharded-four']) expectSame(name, 'alone');
+    expectSame('sharded-llama', 'alone-llama');
+    expectSame('sharded-bf16', 'alone-bf16', 'bf16');
   });
 
   it('refuses the state of another optimizer', async () => {

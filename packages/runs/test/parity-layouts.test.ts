@@ -22,6 +22,9 @@ const hasOwnLayers = ({ traits }: ParityLayout): boolean =>
   traits.some((trait) => traitsOfLayers.includes(trait));
 
 const isFullySharded = ({ traits }: ParityLayout): boolean => traits.includes('fully sharded');
+/** Returns whether ranks keep slices of gradients: these layouts have separate lists. */
+const hasSlicedGradients = (layout: ParityLayout): boolean =>
+  isFullySharded(layout) || layout.traits.includes('divided gradients');
 
 // layouts of tensor and data parallelism; pipelines have separate lists
 const isPlanar = ({ model, sizes }: ParityLayout): boolean =>
@@ -31,12 +34,15 @@ const isPlanar = ({ model, sizes }: ParityLayout): boolean =>
 const ofPrecision = (all: readonly ParityLayout[], precision: string): ParityLayout[] =>
   all.filter(
     (layout) =>
-      isPlanar(layout) && !hasOwnLayers(layout) && !isFullySharded(layout) && layout.precision === precision,
+      isPlanar(layout) &&
+      !hasOwnLayers(layout) &&
+      !hasSlicedGradients(layout) &&
+      layout.precision === precision,
   );
 
-/** Layouts with context parallelism, and those that are fully sharded, have separate lists. */
+/** Layouts with context parallelism, and those with sliced gradients, have separate lists. */
 const ofWholeSequences = allLayouts.filter(
-  (layout) => layout.sizes.cp === undefined && !hasOwnLayers(layout) && !isFullySharded(layout),
+  (layout) => layout.sizes.cp === undefined && !hasOwnLayers(layout) && !hasSlicedGradients(layout),
 );
 
 describe('the layouts of npm run dev -- parity', () => {
@@ -91,6 +97,10 @@ describe('the layouts of npm run dev -- parity', () => {
 
   it('shard parameters along with every axis, with every recomputation and model', () => {
     const sharded = layouts.filter(isFullySharded);
+    const divided = layouts.filter((layout) => hasSlicedGradients(layout) && !isFullySharded(layout));
+    expect(new Set(divided.flatMap(({ sizes }) => Object.keys(sizes)))).toEqual(
+      new Set(['dp', 'tp', 'cp', 'pp', 'ep']),
+    );
     const collect = (list: (layout: ParityLayout) => readonly string[]) => new Set(sharded.flatMap(list));
     expect(collect(({ sizes }) => Object.keys(sizes))).toEqual(new Set(['dp', 'tp', 'cp', 'pp', 'ep']));
     expect(collect(({ model }) => [model])).toEqual(
@@ -98,7 +108,10 @@ describe('the layouts of npm run dev -- parity', () => {
     );
     expect(collect(({ precision }) => [precision])).toEqual(new Set(['fp32', 'bf16']));
     const traits = collect((layout) => layout.traits);
-    const wanted = ['full recomputation', 'selective recomputation', '1f1b', 'zb-h1', 'micro-batches of 2'];
+    const wanted = [
+      ...['full recomputation', 'selective recomputation', 'recomputed pairs of layers'],
+      ...['1f1b', 'zb-h1', 'zb-h2', 'zb-v', 'micro-batches of 2'],
+    ];
     expect(wanted.filter((trait) => !traits.has(trait))).toEqual([]);
   });
 

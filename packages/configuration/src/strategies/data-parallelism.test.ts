@@ -1,6 +1,6 @@
 import { storeOfStrategy, stores } from '@mtl/optimizer';
 import { expect, it } from 'vitest';
-import { catchError, configure, withFlags } from '../../test/support/configure.js';
+import { configure, withFlags } from '../../test/support/configure.js';
 import { refusals } from '../../test/support/refusals.js';
 import { resolveFlags } from '../command-line/resolve-flags.js';
 import { configure as configureOptions } from '../options/configure.js';
@@ -69,12 +69,17 @@ it.each([
   expect(given.isDefault(weaker)).toBe(true);
 });
 
-it('refuses what is not there yet with what is', () => {
-  expect(catchError(withFlags('--data-parallel-sharding-strategy optim_grads'), 2)).toMatchObject({
-    code: 'MTL_FLAG_VALUE',
-    expected: 'no_shard, optim, optim_grads_params',
-    remedy: expect.stringMatching(/use --data-parallel-sharding-strategy optim_grads_params/),
+it('selects a store by each name of Megatron-LM', () => {
+  const divided = ['no_shard', 'optim', 'optim_grads', 'optim_grads_params'].map((name) => {
+    const parallel = configureParallel(`--data-parallel-sharding-strategy ${name}`);
+    return [optimizerSharing(parallel).store.divides, parallel.useDistributedOptimizer];
   });
+  expect(divided).toEqual([
+    [[], false],
+    [['optimizer'], true],
+    [['optimizer', 'gradients'], true],
+    [['optimizer', 'gradients', 'parameters'], true],
+  ]);
 });
 
 refusals(
@@ -90,12 +95,6 @@ refusals(
       2,
       'MTL_FLAG_CONFLICT',
       /optim divides optimizer state.*no_shard means --no-use-distributed-optimizer/s,
-    ],
-    [
-      '--optimizer muon --use-megatron-fsdp',
-      2,
-      'MTL_FLAG_CONFLICT',
-      /Muon needs whole matrices.*leave --use-megatron-fsdp out/s,
     ],
     [
       '--no-use-distributed-optimizer --use-megatron-fsdp',
@@ -119,13 +118,13 @@ refusals(
   { numAdvised: 0 },
 );
 
-it('lets a search try every store that keeps values, those that divide most first, with its flags', () => {
+it('lets a search try every store that keeps values and gradients, those that divide most first, with its flags', () => {
   const setting = searchedSettings.find(({ key }) => key === 'dataParallelShardingStrategy')!;
   const sizes = { tp: 1, cp: 1, dp: 2, pp: 1, etp: 1, ep: 1, edp: 2 };
   const tried = setting.choices(sizes);
   expect(tried).toEqual(
     Object.values(stores)
-      .filter(({ releasesValues }) => !releasesValues)
+      .filter(({ divides }) => !(divides as readonly string[]).includes('gradients'))
       .map(({ shardingStrategy }) => shardingStrategy)
       .toReversed(),
   );

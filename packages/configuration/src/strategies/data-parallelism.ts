@@ -37,10 +37,6 @@ const flags = {
     `What the data-parallel ranks divide: ${helpOfStores()}.`,
     {
       defaultText: `no_shard, optim with --use-distributed-optimizer, or ${fullySharded} with --use-megatron-fsdp`,
-      otherChoices: {
-        optim_grads:
-          'dividing gradients without parameters is not there: use --data-parallel-sharding-strategy optim_grads_params, which divides both',
-      },
     },
   ),
   'use-megatron-fsdp': toggle(
@@ -154,8 +150,10 @@ export const dataParallelism = strategy<typeof flags, DataParallelConfiguration>
       choices: (sizes) =>
         reductionAxes.dense.every((axis) => sizes[axis] === 1)
           ? shardingStrategies.slice(0, 1)
-          : // estimates of layouts have no gathers during passes
-            shardingStrategies.filter((name) => !storeOfStrategy(name).releasesValues).toReversed(),
+          : // estimates of layouts have no communication of units during passes
+            shardingStrategies
+              .filter((name) => !storeOfStrategy(name).divides.includes('gradients'))
+              .toReversed(),
       givenBy: ['data-parallel-sharding-strategy', 'use-distributed-optimizer'],
       given: (flag, value) =>
         flag === 'use-distributed-optimizer' ? storeOfSwitch(value === true).shardingStrategy : value,
@@ -178,14 +176,8 @@ export const dataParallelism = strategy<typeof flags, DataParallelConfiguration>
     overlapGradReduce: false,
     overlapParamGather: false,
   },
-  ofOptimizer: ({
-    dataParallelShardingStrategy,
-    useMegatronFsdp,
-    overlapGradReduce,
-    overlapParamGather,
-  }) => ({
+  ofOptimizer: ({ dataParallelShardingStrategy, overlapGradReduce, overlapParamGather }) => ({
     store: storeOfStrategy(dataParallelShardingStrategy),
-    flagOfStore: useMegatronFsdp ? 'use-megatron-fsdp' : 'data-parallel-sharding-strategy',
     overlapGradientReduction: overlapGradReduce,
     flagOfReduction: 'overlap-grad-reduce',
     overlapParameterGather: overlapParamGather,

@@ -373,7 +373,7 @@ export const dependsOnRouting = (parallel: StrategyConfiguration): boolean =>
 /** The settings of a layout that affect the optimizer. */
 export type OptimizedLayout = Pick<
   StrategyConfiguration,
-  'dataParallelShardingStrategy' | 'useMegatronFsdp' | 'overlapGradReduce' | 'overlapParamGather'
+  'dataParallelShardingStrategy' | 'overlapGradReduce' | 'overlapParamGather'
 >;
 
 /** Returns the optimizer options that follow from a run's layout. */

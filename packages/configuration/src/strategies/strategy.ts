@@ -177,8 +177,6 @@ export interface MemorySaving<Fields extends object> {
 export interface OptimizerSharing
   extends Required<Pick<ModelOptimizerOptions, 'overlapGradientReduction' | 'overlapParameterGather'>> {
   readonly store: ListedStore;
-  /** The flag that requests the store. */
-  readonly flagOfStore: string;
   /** The flag that requests the reduction of gradients during passes. */
   readonly flagOfReduction: string;
 }

@@ -13,7 +13,6 @@ import type {
   TrainingConfiguration,
 } from '../pretraining-configuration.js';
 import type { FlagName } from '../schema/flag-schema.js';
-import { type OptimizedLayout, optimizerSharing } from '../strategies/strategies.js';
 import { type FlagReader, inWordsOfFlags } from './flag-reader.js';
 import { configureStatePrecision } from './state-precision.js';
 
@@ -75,7 +74,6 @@ const counting = {
 export interface OptimizerConfigurationOptions {
   readonly flags: FlagReader;
   readonly training: TrainingConfiguration;
-  readonly parallel: OptimizedLayout;
   readonly notices: string[];
 }
 
@@ -86,12 +84,11 @@ export interface OptimizerConfigurationOptions {
  *   `MTL_MUON_TP_MODE`.
  */
 export function optimizerConfiguration(options: OptimizerConfigurationOptions): OptimizerConfiguration {
-  const { flags, training, parallel, notices } = options;
+  const { flags, training, notices } = options;
   const learningRate = configureLearningRate(flags, training);
   const decoupled = readDecoupledRate(flags, notices);
   const lossScale = configureLossScale(flags, training, notices);
   const muon = muonConfiguration(flags, notices);
-  if (muon !== undefined) checkMatricesOfStore(flags, parallel);
   const statePrecision = configureStatePrecision(flags, { training, notices });
   checkQkClip(flags, notices);
   // The objects are made only because their constructors check the numbers. The run makes them again.
@@ -107,17 +104,6 @@ export function optimizerConfiguration(options: OptimizerConfigurationOptions): 
     ...(statePrecision === undefined ? {} : { statePrecision }),
     lossScale,
   };
-}
-
-/** Rejects Muon, which needs whole gradients, where each rank keeps a slice of the gradients. */
-function checkMatricesOfStore(flags: FlagReader, parallel: OptimizedLayout): void {
-  const { store, flagOfStore } = optimizerSharing(parallel);
-  if (!store.divides.includes('gradients')) return;
-  flags.conflict({
-    flags: ['optimizer', flagOfStore as FlagName],
-    why: 'Muon needs whole matrices of gradients, and each rank keeps only slices',
-    remedy: `leave --${flagOfStore} out, or pass --optimizer adam`,
-  });
 }
 
 /**

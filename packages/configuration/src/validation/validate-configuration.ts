@@ -76,7 +76,7 @@ export function validateConfiguration(
   checkSizes({ flags, model, training, parallel });
   // adapters do not depend on the size of the vocabulary, so 1 is used if it is unknown
   const adapted = adapterConfiguration(flags, () => describeGptModel(model, flags.vocabularySize ?? 1));
-  const optimizer = optimizerConfiguration({ flags, training, parallel, notices });
+  const optimizer = optimizerConfiguration({ flags, training, notices });
   const data = dataConfiguration({ flags, training, notices });
   return deepFreeze({
     kind: resolved.model,

@@ -18,6 +18,9 @@ it.each(Object.entries(stores))('%s divides what its entry says', (_, store) => 
   const made = store.create([weight], { device: 'cpu', dtype: 'float32', group, units });
   try {
     expect(made.isDivided).toBe((store.divides as readonly string[]).includes('optimizer'));
+    // float32 gradients of 256 elements
+    const keepsAll = !(store.divides as readonly string[]).includes('gradients');
+    expect(made.bytes.gradients).toBe(keepsAll ? 1024 : 512);
     expect(store.releasesValues).toBe((store.divides as readonly string[]).includes('parameters'));
   } finally {
     made.dispose();

@@ -4,12 +4,13 @@ import { type ParallelGroups, reductionGroup } from './parallel-groups.js';
 import type { ListedStore, ParameterStore, StoreKind, StoreOptions } from './parameter-store.js';
 import { replicated } from './replicated-store.js';
 import { zero1 } from './zero1-store.js';
+import { zero2 } from './zero2-store.js';
 
 /**
  * The kinds of stores by name, the kind that divides the least first. Flags, runs, dry runs, plans and
  * searches derive their choices from this list.
  */
-export const stores = { replicated, zero1, fullySharded } as const satisfies Readonly<
+export const stores = { replicated, zero1, zero2, fullySharded } as const satisfies Readonly<
   Record<string, ListedStore>
 >;
 

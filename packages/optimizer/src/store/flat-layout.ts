@@ -16,7 +16,7 @@ export interface Bucket extends FlatRange {
   readonly ranges: readonly ParameterRange[];
 }
 
-interface FlatLayout {
+export interface FlatLayout {
   readonly ranges: readonly ParameterRange[];
   /**
    * Buckets in the order in which gradients become ready: the last parameters first. Together they cover the

@@ -5,9 +5,10 @@ import {
   type ParameterStorage,
   type ParameterUnit,
 } from '@mtl/autograd';
-import type { ProcessGroup, Work } from '@mtl/comm';
+import type { ProcessGroup } from '@mtl/comm';
 import { type Device, type DType, Tensor, trimMemory } from '@mtl/kernels';
 import { type KeptValues, plainValues } from '../kept-values.js';
+import { FlatGradients } from './flat-gradients.js';
 import {
   type Bucket,
   type FlatRange,
@@ -18,22 +19,32 @@ import {
 } from './flat-layout.js';
 import { OwnedValues } from './owned-values.js';
 import type { FrozenRange, ParameterStore, StoreOptions } from './parameter-store.js';
-import { ReductionQueue } from './reduction-queue.js';
+import type { SharedGradients, StoredGradients } from './stored-gradients.js';
+import { UnitGradients } from './unit-gradients.js';
+import { unitLayout, unitsWith } from './unit-layout.js';
 
 const defaultBucketBytes = 16 * 1024 * 1024;
 const bytesPerGradient = Float32Array.BYTES_PER_ELEMENT;
+
+/** The states that the ranks of a flat store divide. */
+interface Division {
+  /** True if each of several ranks owns a slice of every bucket. */
+  readonly isDivided: boolean;
+  /** True if a rank keeps only the gradients of its slices. Default false. */
+  readonly dividesGradients?: boolean;
+}
 
 /**
  * One flat buffer for each kind of state, with every parameter a view into it: the optimizer runs over long
  * ranges, and gradients are reduced in contiguous buckets. Order: as the parameters come.
  *
  *   model       the compute dtype
- *   gradients   main gradients, in float32 or bfloat16
+ *   gradients   main gradients, in float32 or bfloat16, of all elements or of the owned ranges
  *   master      the values that are trained, of the owned ranges (`OwnedValues`)
  *
- * Frozen parameters have only their values in the compute dtype, outside of the buffers. All values and
- * gradients stay in memory all the time. Subclasses differ in the elements that a rank owns, and in how the
- * ranks send these elements to each other.
+ * Frozen parameters have only their values in the compute dtype, outside of the buffers. All values stay in
+ * memory all the time. Subclasses differ in the elements that a rank owns, and in how the ranks send these
+ * elements to each other.
  */
 export abstract class FlatStore implements ParameterStore {
   readonly device: Device;
@@ -49,20 +60,17 @@ export abstract class FlatStore implements ParameterStore {
   /** Buckets in the order in which their gradients become ready. */
   protected readonly buckets: readonly Bucket[];
   readonly #model: Tensor;
-  readonly #gradients: Tensor;
+  readonly #gradients: StoredGradients;
   readonly #ownedValues: OwnedValues;
-  readonly #views: Tensor[] = [];
+  readonly #views: readonly Tensor[];
   readonly #frozenStorage: ParameterStorage;
-  readonly #queue: ReductionQueue | undefined;
-  #ownGradientsHook: (gradients: Tensor) => void = () => {};
 
-  /** `isDivided`: whether each of several ranks owns a slice of every bucket. */
   protected constructor(
     all: readonly Parameter[],
     options: StoreOptions,
-    { isDivided }: { readonly isDivided: boolean },
+    { isDivided, dividesGradients = false }: Division,
   ) {
-    const { device, dtype, group, chunks, bucketBytes = defaultBucketBytes } = options;
+    const { device, dtype, group, chunks, bucketBytes = defaultBucketBytes, units = [] } = options;
     const { rank, size } = group ?? { rank: 0, size: 1 };
     this.device = device;
     this.dtype = dtype;
@@ -72,10 +80,16 @@ export abstract class FlatStore implements ParameterStore {
     this.isDivided = isDivided && size > 1;
     const trained = all.filter(({ isFrozen }) => !isFrozen);
     this.frozen = all.filter(({ isFrozen }) => isFrozen);
-    const layout = flatLayout(trained, {
-      bucketSize: size === 1 ? Number.POSITIVE_INFINITY : bucketBytes / bytesPerGradient,
-      numSlices: size,
-    });
+    const byUnits =
+      dividesGradients && this.group !== undefined
+        ? unitLayout(trained, { units: unitsWith(trained, units), group: this.group })
+        : undefined;
+    const layout =
+      byUnits ??
+      flatLayout(trained, {
+        bucketSize: size === 1 ? Number.POSITIVE_INFINITY : bucketBytes / bytesPerGradient,
+        numSlices: size,
+      });
     this.ranges = layout.ranges;
     this.buckets = layout.buckets;
     this.counted = layout.buckets.map((bucket) => takeSlice(bucket, rank, size));
@@ -84,24 +98,18 @@ export abstract class FlatStore implements ParameterStore {
     this.#model = Tensor.zeros({ shape, dtype, device });
     const starts = this.owned.map(({ start }) => start);
     this.#ownedValues = new OwnedValues({ ...this, model: { buffer: this.#model, starts } });
-    this.#gradients = Tensor.zeros({ shape, dtype: this.gradientDtype, device });
+    const ofGradients = { device, dtype: this.gradientDtype, group: this.group };
+    this.#gradients =
+      byUnits === undefined
+        ? new FlatGradients(layout, { ...ofGradients, isDivided: this.isDivided, chunks })
+        : new UnitGradients(byUnits, { ...ofGradients, group: this.group! });
     this.#frozenStorage = allocateParameters(this.frozen, { device, dtype });
-    for (const { parameter, start } of this.ranges) {
-      parameter.assignData(this.#keep(this.#model.view({ offset: start, shape: parameter.shape })));
-      parameter.assignMainGradient(
-        this.#keep(this.#gradients.view({ offset: start, shape: parameter.shape })),
-      );
-    }
-    this.#queue =
-      this.group &&
-      new ReductionQueue(this.buckets, {
-        chunks,
-        start: (bucket) => {
-          using gradients = this.gradient(bucket);
-          this.#ownGradientsHook(gradients);
-          return this.startReduction(bucket, gradients);
-        },
-      });
+    this.#views = this.ranges.map(({ parameter, start }) => {
+      const view = this.#model.view({ offset: start, shape: parameter.shape });
+      parameter.assignData(view);
+      return view;
+    });
+    if (byUnits !== undefined) for (const unit of unitsWith(trained, units)) unit.keptBy(this);
   }
 
   get bytes(): ParameterStore['bytes'] {
@@ -135,8 +143,8 @@ export abstract class FlatStore implements ParameterStore {
     return this.#model.view({ offset: start, shape: [end - start] });
   }
 
-  gradient({ start, end }: FlatRange): Tensor {
-    return this.#gradients.view({ offset: start, shape: [end - start] });
+  gradient(range: FlatRange): Tensor {
+    return this.#gradients.gradient(range);
   }
 
   initialize(seed: number): void {
@@ -158,23 +166,25 @@ export abstract class FlatStore implements ParameterStore {
   }
 
   onOwnGradients(hook: (gradients: Tensor) => void): void {
-    this.#ownGradientsHook = hook;
+    this.#gradients.onOwnGradients(hook);
   }
 
   expectLastBackward(chunk: number): void {
-    this.#queue?.arm(chunk);
+    this.#gradients.expectLastBackward(chunk);
   }
 
   reduce(): void {
     // a parameter that no forward has read since the last step has not been waited for yet
     this.waitForValues();
-    for (const { parameter } of this.ranges) parameter.keepGradient();
-    if (this.#queue === undefined) this.#ownGradientsHook(this.#gradients);
-    else this.#queue.finish();
+    this.#gradients.reduce();
+  }
+
+  shareGradients(parameters: readonly Parameter[]): SharedGradients {
+    return this.#gradients.share(parameters);
   }
 
   clearGradients(): void {
-    this.#gradients.zero();
+    this.#gradients.clear();
   }
 
   refresh(): void {
@@ -184,8 +194,10 @@ export abstract class FlatStore implements ParameterStore {
   /** Does nothing: all values are present. */
   acquire(_: ParameterUnit): void {}
 
-  /** Does nothing: all values stay. */
-  release(_: ParameterUnit): void {}
+  /** Lets gradients of the unit be reduced. All values stay. */
+  release(unit: ParameterUnit): void {
+    this.#gradients.release(unit);
+  }
 
   dispose(): void {
     for (const part of [...this.#views, this.#ownedValues, this.#model, this.#gradients]) part.dispose();
@@ -196,18 +208,8 @@ export abstract class FlatStore implements ParameterStore {
     this.dispose();
   }
 
-  abstract shareGradients(parameters: readonly Parameter[]): readonly Work[];
   abstract publish(index: number): void;
   abstract waitForValues(): void;
-  /**
-   * Starts to sum a bucket's gradients over the group: the sums of all its elements, or of this rank's slice.
-   */
-  protected abstract startReduction(bucket: Bucket, gradients: Tensor): Work;
-
-  #keep(view: Tensor): Tensor {
-    this.#views.push(view);
-    return view;
-  }
 }
 
 /** The parts of a parameter that this rank owns, each in one owned range. */

@@ -5,29 +5,17 @@ import {
   type ParameterStorage,
   type ParameterUnit,
 } from '@mtl/autograd';
-import { type ProcessGroup, SingleProcessGroup, type Work } from '@mtl/comm';
-import { UsageError } from '@mtl/errors';
+import { type ProcessGroup, SingleProcessGroup } from '@mtl/comm';
 import { type Device, type DType, Tensor, trimMemory } from '@mtl/kernels';
 import { type KeptValues, plainValues } from '../kept-values.js';
-import {
-  type Bucket,
-  type FlatRange,
-  intersectRanges,
-  type ParameterRange,
-  placeBuckets,
-  takeSlice,
-} from './flat-layout.js';
+import { type FlatRange, intersectRanges, type ParameterRange, takeSlice } from './flat-layout.js';
 import { writeOwnedParts } from './flat-store.js';
-import { groupByUnits } from './group-by-units.js';
-import { OwnedValues, packedStarts, placeOfRange } from './owned-values.js';
+import { OwnedValues } from './owned-values.js';
 import type { FrozenRange, ListedStore, ParameterStore, StoreOptions } from './parameter-store.js';
+import type { SharedGradients } from './stored-gradients.js';
 import { UnitGradients } from './unit-gradients.js';
+import { type UnitBucket, type UnitLayout, unitLayout, unitsWith } from './unit-layout.js';
 import { type ShardedValues, UnitValues } from './unit-values.js';
-
-/** A bucket of parameters that are used in the same units. */
-interface UnitBucket extends Bucket {
-  readonly units: readonly ParameterUnit[];
-}
 
 /**
  * A store in which every rank of the group keeps only its slice of the values, gradients, master values and
@@ -48,9 +36,6 @@ export class FullyShardedStore implements ParameterStore {
   readonly counted: readonly FlatRange[];
   readonly #buckets: readonly UnitBucket[];
   readonly #model: Tensor;
-  readonly #gradients: Tensor;
-  /** The place of each owned range in `#model` and `#gradients`. */
-  readonly #starts: readonly number[];
   readonly #ownedValues: OwnedValues;
   readonly #frozenBuckets: readonly UnitBucket[];
   readonly #frozenModel: Tensor;
@@ -68,13 +53,13 @@ export class FullyShardedStore implements ParameterStore {
     this.gradientDtype = options.gradientDtype ?? 'float32';
     this.storesRemainders = options.storesRemainders === true && dtype === 'bfloat16';
     this.group = group;
-    const ofDomain = units.filter(({ parameters }) => parameters.some((each) => all.includes(each)));
-    const trained = placeUnits(
+    const ofDomain = unitsWith(all, units);
+    const trained = unitLayout(
       all.filter(({ isFrozen }) => !isFrozen),
       { units: ofDomain, group },
     );
     this.frozen = all.filter(({ isFrozen }) => isFrozen);
-    const frozen = placeUnits(
+    const frozen = unitLayout(
       this.frozen.filter(({ isBuffer }) => !isBuffer),
       { units: ofDomain, group },
     );
@@ -82,14 +67,12 @@ export class FullyShardedStore implements ParameterStore {
     this.#buckets = trained.buckets;
     this.owned = trained.slices;
     this.counted = this.owned;
-    this.#starts = trained.starts;
-    const shape = [trained.size];
-    this.#model = Tensor.zeros({ shape, dtype, device });
-    this.#gradients = Tensor.zeros({ shape, dtype: this.gradientDtype, device });
-    this.#ownedValues = new OwnedValues({ ...this, model: { buffer: this.#model, starts: this.#starts } });
+    this.#model = Tensor.zeros({ shape: [trained.sliceSize], dtype, device });
+    this.#unitGradients = new UnitGradients(trained, { group, dtype: this.gradientDtype, device });
+    this.#ownedValues = new OwnedValues({ ...this, model: { buffer: this.#model, starts: trained.starts } });
     this.#frozenBuckets = frozen.buckets;
     this.#frozenStarts = frozen.starts;
-    this.#frozenModel = Tensor.zeros({ shape: [frozen.size], dtype, device });
+    this.#frozenModel = Tensor.zeros({ shape: [frozen.sliceSize], dtype, device });
     this.#buffers = allocateParameters(
       this.frozen.filter(({ isBuffer }) => isBuffer),
       { device, dtype },
@@ -99,7 +82,6 @@ export class FullyShardedStore implements ParameterStore {
       ...this.#listShards(frozen, this.#frozenModel),
     ];
     this.#unitValues = new UnitValues(values, { units: ofDomain, group });
-    this.#unitGradients = new UnitGradients(this.#listShards(trained, this.#gradients), group);
     for (const unit of ofDomain) unit.keptBy(this);
   }
 
@@ -109,7 +91,7 @@ export class FullyShardedStore implements ParameterStore {
       .reduce((sum, { data }) => sum + data.bytes, 0);
     return {
       parameters: this.#model.bytes + this.#frozenModel.bytes + ofBuffers,
-      gradients: this.#gradients.bytes,
+      gradients: this.#unitGradients.bytes,
     };
   }
 
@@ -130,8 +112,7 @@ export class FullyShardedStore implements ParameterStore {
   }
 
   gradient(range: FlatRange): Tensor {
-    const offset = placeOfRange(range, { owned: this.owned, starts: this.#starts });
-    return this.#gradients.view({ offset, shape: [range.end - range.start] });
+    return this.#unitGradients.gradient(range);
   }
 
   /** Returns true for all but buffers, which every rank holds. */
@@ -177,15 +158,11 @@ export class FullyShardedStore implements ParameterStore {
   expectLastBackward(_: number): void {}
 
   reduce(): void {
-    this.#unitGradients.finish();
+    this.#unitGradients.reduce();
   }
 
-  shareGradients(parameters: readonly Parameter[]): readonly Work[] {
-    if (parameters.length === 0) return [];
-    throw new UsageError('MTL_OPTIMIZER_STATE', 'whole matrices of gradients from ranks that keep slices', {
-      expected: 'an update rule of elements, such as Adamw',
-      remedy: 'choose a store whose ranks keep all gradients, such as zero1',
-    });
+  shareGradients(parameters: readonly Parameter[]): SharedGradients {
+    return this.#unitGradients.share(parameters);
   }
 
   clearGradients(): void {
@@ -216,7 +193,7 @@ export class FullyShardedStore implements ParameterStore {
 
   dispose(): void {
     const own = [this.#unitGradients, this.#unitValues, ...this.#shards, this.#ownedValues];
-    for (const part of [...own, this.#model, this.#gradients, this.#frozenModel]) part.dispose();
+    for (const part of [...own, this.#model, this.#frozenModel]) part.dispose();
     this.#buffers.dispose();
   }
 
@@ -234,7 +211,7 @@ export class FullyShardedStore implements ParameterStore {
   }
 
   /** Returns this rank's slices of buckets, in a buffer that holds them one after the other. */
-  #listShards({ buckets, slices, starts }: PlacedUnits, buffer: Tensor): ShardedValues[] {
+  #listShards({ buckets, slices, starts }: UnitLayout, buffer: Tensor): ShardedValues[] {
     return buckets.map((bucket, index) => {
       const { start, end } = slices[index]!;
       const shard = buffer.view({ offset: starts[index]!, shape: [end - start] });
@@ -242,33 +219,6 @@ export class FullyShardedStore implements ParameterStore {
       return { bucket, units: bucket.units, shard };
     });
   }
-}
-
-/** Parameters in buckets by units, with this rank's slices. */
-interface PlacedUnits {
-  readonly ranges: readonly ParameterRange[];
-  readonly buckets: readonly UnitBucket[];
-  /** This rank's slice of each bucket. */
-  readonly slices: readonly FlatRange[];
-  /** The place of each slice, if the slices are stored one after the other. */
-  readonly starts: readonly number[];
-  /** The number of elements of all slices. */
-  readonly size: number;
-}
-
-function placeUnits(
-  parameters: readonly Parameter[],
-  { units, group }: { readonly units: readonly ParameterUnit[]; readonly group: ProcessGroup },
-): PlacedUnits {
-  const groups = groupByUnits(parameters, units);
-  const { ranges, buckets } = placeBuckets(
-    groups.map((each) => each.parameters),
-    { numSlices: group.size },
-  );
-  const slices = buckets.map((bucket) => takeSlice(bucket, group.rank, group.size));
-  // buckets are listed from the last one on
-  const withUnits = buckets.map((bucket, index) => ({ ...bucket, units: groups.at(-1 - index)!.units }));
-  return { ranges, buckets: withUnits, slices, ...packedStarts(slices) };
 }
 
 export const fullySharded = {

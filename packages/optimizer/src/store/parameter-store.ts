@@ -1,8 +1,9 @@
 import type { Parameter, ParameterUnit, UnitKeeper } from '@mtl/autograd';
-import type { ProcessGroup, Work } from '@mtl/comm';
+import type { ProcessGroup } from '@mtl/comm';
 import type { Device, DType, Tensor } from '@mtl/kernels';
 import type { KeptValues } from '../kept-values.js';
 import type { FlatRange, ParameterRange } from './flat-layout.js';
+import type { SharedGradients } from './stored-gradients.js';
 
 export interface StoreOptions {
   readonly device: Device;
@@ -97,8 +98,8 @@ export interface ParameterStore extends UnitKeeper {
    */
   model(range: FlatRange): Tensor;
   /**
-   * [end - start] in `gradientDtype`: main gradients. Valid after `reduce` for the elements that this rank
-   * owns and counts; after `shareGradients` for all elements of its parameters.
+   * [end - start] in `gradientDtype`: main gradients of elements that this rank owns and counts, valid after
+   * `reduce`.
    */
   gradient(range: FlatRange): Tensor;
 
@@ -115,9 +116,9 @@ export interface ParameterStore extends UnitKeeper {
   reduce(): void;
   /**
    * Starts to send the owned gradients of each rank, as written, to all ranks, for at least these parameters.
-   * Every rank must call it.
+   * Every rank must call it; the caller calls `finish` of the result before the gradients are cleared.
    */
-  shareGradients(parameters: readonly Parameter[]): readonly Work[];
+  shareGradients(parameters: readonly Parameter[]): SharedGradients;
   /** Sets all gradients to zero, on this rank. */
   clearGradients(): void;
   /** Starts to send the new values of owned range number `index` to all ranks. */

@@ -1,7 +1,4 @@
 import type { Parameter } from '@mtl/autograd';
-import type { Work } from '@mtl/comm';
-import type { Tensor } from '@mtl/kernels';
-import type { Bucket } from './flat-layout.js';
 import { FlatStore } from './flat-store.js';
 import type { ListedStore, StoreOptions } from './parameter-store.js';
 
@@ -13,20 +10,11 @@ export class ReplicatedStore extends FlatStore {
     super(parameters, options, { isDivided: false });
   }
 
-  /** Does nothing: every rank has all gradients. */
-  shareGradients(): readonly Work[] {
-    return [];
-  }
-
   /** Does nothing: every rank has computed the same values. */
   publish(): void {}
 
   /** Does nothing: there is nothing to wait for. */
   waitForValues(): void {}
-
-  protected startReduction(_: Bucket, gradients: Tensor): Work {
-    return this.group!.allReduce(gradients);
-  }
 }
 
 export const replicated = {

@@ -1,15 +1,11 @@
-import type { ParameterUnit } from '@mtl/autograd';
+import type { Parameter, ParameterUnit } from '@mtl/autograd';
 import type { ProcessGroup, Work } from '@mtl/comm';
-import { add, Tensor } from '@mtl/kernels';
-import { type Bucket, takeSlice } from './flat-layout.js';
-
-/** The main gradients of a bucket; each rank keeps a slice of their sums. */
-export interface ShardedGradients {
-  readonly bucket: Bucket;
-  readonly units: readonly ParameterUnit[];
-  /** This rank's slice of the sums over ranks and micro-batches. */
-  readonly shard: Tensor;
-}
+import { add, type Device, Tensor } from '@mtl/kernels';
+import { type FlatRange, takeSlice } from './flat-layout.js';
+import { GatheredGradients } from './gathered-gradients.js';
+import { placeOfRange } from './owned-values.js';
+import type { SharedGradients, StoredGradients } from './stored-gradients.js';
+import type { UnitBucket, UnitLayout } from './unit-layout.js';
 
 /** Gradients whose sums over the ranks are under way. */
 interface PendingReduction {
@@ -19,25 +15,56 @@ interface PendingReduction {
 }
 
 /**
- * The main gradients of units: they have memory from the first access of a backward pass on until the unit is
- * released after all its operations. Then they are reduce-scattered, every micro-batch, and added to slices.
- * At most one reduction is under way while the next unit computes.
+ * The main gradients of units, of which each rank keeps a slice: they have memory from the first access of a
+ * backward pass on until the unit is released after all its operations. Then they are reduce-scattered, every
+ * micro-batch, and added to slices. At most one reduction is under way while the next unit computes.
  */
-export class UnitGradients {
-  readonly #gradients: readonly WholeGradients[];
+export class UnitGradients implements StoredGradients {
+  readonly #layout: UnitLayout;
   readonly #group: ProcessGroup;
+  /** This rank's slices of the sums over ranks and micro-batches, one after the other. */
+  readonly #slices: Tensor;
+  readonly #gradients: readonly WholeGradients[];
   #pending: PendingReduction | undefined;
   #hook: (gradients: Tensor) => void = () => {};
 
-  constructor(gradients: readonly ShardedGradients[], group: ProcessGroup) {
-    this.#gradients = gradients.map((each) => new WholeGradients(each));
+  constructor(
+    layout: UnitLayout,
+    {
+      group,
+      dtype,
+      device,
+    }: {
+      readonly group: ProcessGroup;
+      readonly dtype: 'float32' | 'bfloat16';
+      readonly device: Device;
+    },
+  ) {
+    this.#layout = layout;
     this.#group = group;
+    this.#slices = Tensor.zeros({ shape: [layout.sliceSize], dtype, device });
+    this.#gradients = layout.buckets.map(
+      (bucket, index) => new WholeGradients(bucket, this.gradient(layout.slices[index]!)),
+    );
+  }
+
+  get bytes(): number {
+    return this.#slices.bytes;
+  }
+
+  gradient(range: FlatRange): Tensor {
+    const { slices: owned, starts } = this.#layout;
+    const offset = placeOfRange(range, { owned, starts });
+    return this.#slices.view({ offset, shape: [range.end - range.start] });
   }
 
   /** Calls `hook` with this rank's own gradients before each reduction. */
   onOwnGradients(hook: (gradients: Tensor) => void): void {
     this.#hook = hook;
   }
+
+  /** Does nothing: every backward reduces. */
+  expectLastBackward(_: number): void {}
 
   /** Starts to reduce the gradients of a unit that are complete. */
   release(unit: ParameterUnit): void {
@@ -47,22 +74,29 @@ export class UnitGradients {
   }
 
   /** Reduces the remaining gradients, and waits for all sums. */
-  finish(): void {
+  reduce(): void {
     for (const gradients of this.#gradients) {
       if (gradients.isReady || gradients.hasMemory) this.#startReduction(gradients);
     }
     this.#finishReduction();
   }
 
-  /** Sets all gradients to zero. */
-  clear(): void {
-    for (const gradients of this.#gradients) {
-      gradients.free();
-      gradients.shard.zero();
-    }
+  /** Gathers the buckets with the parameters one after the other, as they are taken. */
+  share(parameters: readonly Parameter[]): SharedGradients {
+    const wanted = new Set(parameters);
+    const { buckets, slices } = this.#layout;
+    const shared = buckets.map((bucket, index) => ({
+      bucket: bucket.ranges.some(({ parameter }) => wanted.has(parameter)) ? bucket : undefined,
+      slice: slices[index]!,
+    }));
+    return new GatheredGradients(shared, { group: this.#group, readSlice: (slice) => this.gradient(slice) });
   }
 
-  /** Frees the memory of gradients that are not reduced; a reduction that is under way ends before. */
+  clear(): void {
+    for (const gradients of this.#gradients) gradients.free();
+    this.#slices.zero();
+  }
+
   dispose(): void {
     const pending = this.#pending;
     this.#pending = undefined;
@@ -72,7 +106,8 @@ export class UnitGradients {
       // an error here would hide the error that ends the run
     }
     pending?.sums.dispose();
-    for (const gradients of this.#gradients) gradients.free();
+    for (const gradients of this.#gradients) gradients.dispose();
+    this.#slices.dispose();
   }
 
   [Symbol.dispose](): void {
@@ -105,15 +140,16 @@ export class UnitGradients {
 /** The main gradients of a bucket on this rank, in memory that exists only during a backward pass. */
 class WholeGradients {
   readonly units: readonly ParameterUnit[];
+  /** This rank's slice of the sums. */
   readonly shard: Tensor;
-  readonly #bucket: Bucket;
+  readonly #bucket: UnitBucket;
   #whole: Tensor | undefined;
   #views: readonly Tensor[] = [];
   #isReady = false;
 
-  constructor({ bucket, units, shard }: ShardedGradients) {
+  constructor(bucket: UnitBucket, shard: Tensor) {
     this.#bucket = bucket;
-    this.units = units;
+    this.units = bucket.units;
     this.shard = shard;
     this.#defer();
     for (const { parameter } of bucket.ranges) {
@@ -144,6 +180,15 @@ class WholeGradients {
     const whole = this.#whole;
     this.#forget();
     whole?.dispose();
+  }
+
+  dispose(): void {
+    this.free();
+    this.shard.dispose();
+  }
+
+  [Symbol.dispose](): void {
+    this.dispose();
   }
 
   #forget(): void {

@@ -1,33 +1,23 @@
 import type { Parameter } from '@mtl/autograd';
 import type { Work } from '@mtl/comm';
-import type { Tensor } from '@mtl/kernels';
-import { type Bucket, takeSlice } from './flat-layout.js';
+import type { Bucket } from './flat-layout.js';
 import { FlatStore } from './flat-store.js';
 import type { ListedStore, StoreOptions } from './parameter-store.js';
 
 /**
  * A store in which every rank of the group keeps all values and gradients, and updates its slice of every
  * bucket, whose master values it alone has: reduce-scatter, update, all-gather in the compute dtype (the
- * distributed optimizer; Rajbhandari et al. 2020, ZeRO-1).
+ * distributed optimizer; Rajbhandari et al. 2020, ZeRO-1). A subclass can keep fewer gradients.
  */
 export class Zero1Store extends FlatStore {
   readonly #gatherer = new ParameterGatherer();
 
-  constructor(parameters: readonly Parameter[], options: StoreOptions) {
-    super(parameters, options, { isDivided: true });
-  }
-
-  shareGradients(parameters: readonly Parameter[]): readonly Work[] {
-    const { group } = this;
-    if (group === undefined) return [];
-    const wanted = new Set(parameters);
-    return this.buckets
-      .filter(({ ranges }) => ranges.some(({ parameter }) => wanted.has(parameter)))
-      .map((bucket) => {
-        using output = this.gradient(bucket);
-        using input = this.gradient(takeSlice(bucket, group.rank, group.size));
-        return group.allGather({ output, input });
-      });
+  constructor(
+    parameters: readonly Parameter[],
+    options: StoreOptions,
+    { dividesGradients = false }: { readonly dividesGradients?: boolean } = {},
+  ) {
+    super(parameters, options, { isDivided: true, dividesGradients });
   }
 
   publish(index: number): void {
@@ -52,12 +42,6 @@ export class Zero1Store extends FlatStore {
   override dispose(): void {
     this.#gatherer.abandon();
     super.dispose();
-  }
-
-  protected startReduction(bucket: Bucket, input: Tensor): Work {
-    const group = this.group!;
-    using output = this.gradient(takeSlice(bucket, group.rank, group.size));
-    return group.reduceScatter({ output, input });
   }
 }
 

@@ -2,7 +2,7 @@ import { Parameter, ParameterUnit } from '@mtl/autograd';
 import type { World } from '@mtl/comm';
 import { memoryStatistics } from '@mtl/kernels';
 import { ProcessMesh, type Slice } from '@mtl/layout';
-import { AdamwOptimizer, createStores } from '../../src/index.js';
+import { AdamwOptimizer, createStores, type StoreName } from '../../src/index.js';
 import { type Trace, traceGroup } from './traced-group.js';
 
 /** A training run of a few steps. Fields from `lostReduction` on inject faults. */
@@ -12,8 +12,8 @@ export interface ShardedStepsArgument {
   readonly dp: number;
   readonly distributed: boolean;
   readonly overlap: boolean;
-  /** Keeps values and gradients of other ranks only while they are used. */
-  readonly fullySharded?: boolean;
+  /** The kind of the store. Default: `zero1` if distributed, else `replicated`. */
+  readonly kind?: StoreName;
   /** The micro-batches of a step. Default 2. */
   readonly numMicroBatches?: number;
   readonly numSteps: number;
@@ -96,8 +96,7 @@ function shardedSteps(world: World, argument: ShardedStepsArgument): ShardedStep
   world.group.barrier().wait();
   const before = memoryStatistics('cpu').bytesInUse;
   world.group.barrier().wait();
-  const { dtype, bucketBytes } = argument;
-  const kind = argument.fullySharded ? 'fullySharded' : distributed ? 'zero1' : 'replicated';
+  const { dtype, bucketBytes, kind = distributed ? 'zero1' : 'replicated' } = argument;
   // units of two parameters each, except for the last
   const units = [0, 2, 4].map((first) => new ParameterUnit(parameters.slice(first, first + 2)));
   const common = { device: 'cpu', dtype, groups, bucketBytes, seed: 4 } as const;

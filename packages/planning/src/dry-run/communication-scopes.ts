@@ -1,4 +1,11 @@
-import { type AxisSizes, groupsOfRun, meshOfRun } from '@mtl/configuration/strategies';
+import type { CommunicationOperation } from '@mtl/comm';
+import {
+  type AxisSizes,
+  groupsOfRun,
+  meshOfRun,
+  type OptimizedLayout,
+  optimizerSharing,
+} from '@mtl/configuration/strategies';
 import { type MeshView, reductionAxes } from '@mtl/layout';
 
 /** A part of a rank's communication that is counted under one name. */
@@ -7,8 +14,15 @@ export interface CommunicationScope {
   readonly name: string;
   /** The role of the group in which the communication happens. */
   readonly role: string;
-  /** True if the passes of every micro-batch communicate in this scope. */
-  readonly isOfPasses: boolean;
+  /**
+   * The part of the communication that grows with the number of micro-batches: `all` communication of passes,
+   * or units of sharded states, which the first micro-batch of a step may gather more often than the others.
+   * Undefined if there is none: gradients are reduced once in a step, even if the reduction begins within the
+   * last pass.
+   */
+  readonly perMicroBatch: 'all' | 'units' | undefined;
+  /** The operation that is counted. Default: all operations. */
+  readonly operation?: CommunicationOperation | undefined;
 }
 
 /**
@@ -17,17 +31,40 @@ export interface CommunicationScope {
  * replicas may include context-parallel ranks. It is counted under the name of the replicas' axis, whose own
  * group is left out.
  */
-export function communicationScopes(parallel: AxisSizes): readonly CommunicationScope[] {
+export function communicationScopes(parallel: AxisSizes & OptimizedLayout): readonly CommunicationScope[] {
   const reductions = Object.entries(reductionAxes) as [MeshView, (typeof reductionAxes)[MeshView]][];
   const nameOfView = new Map(reductions.map(([view, axes]): [string, string] => [view, axes.at(-1)!]));
   const namesOfViews = new Set(nameOfView.values());
   const declared = Object.entries(groupsOfRun(meshOfRun(parallel), { parallel }));
+  const ofStores = dividesUnits(parallel) ? ('units' as const) : undefined;
   const scopes = declared
     .filter(([role]) => !namesOfViews.has(role))
     .map(([role, { declaration }]) => ({
       name: nameOfView.get(role) ?? role,
       role,
-      isOfPasses: !nameOfView.has(role) && !('stages' in declaration),
+      perMicroBatch: nameOfView.has(role) ? ofStores : 'stages' in declaration ? undefined : ('all' as const),
     }));
-  return [...scopes, { name: 'world', role: 'world', isOfPasses: false }];
+  return [...scopes, { name: 'world', role: 'world', perMicroBatch: undefined }];
+}
+
+/** Returns whether ranks gather or reduce units of sharded states in every micro-batch. */
+const dividesUnits = (parallel: OptimizedLayout): boolean =>
+  optimizerSharing(parallel).store.divides.includes('gradients');
+
+/** Returns the scopes of the gathers and reductions of sharded states; none if micro-batches have none. */
+export function shardingScopes(
+  parallel: OptimizedLayout,
+): Readonly<Record<keyof ShardingTraffic, readonly CommunicationScope[]>> | undefined {
+  if (!dividesUnits(parallel)) return undefined;
+  const ofOperation = (operation: CommunicationOperation): CommunicationScope[] =>
+    Object.keys(reductionAxes).map((role) => ({ name: role, role, perMicroBatch: 'units', operation }));
+  return { gatheredBytes: ofOperation('allGather'), reducedBytes: ofOperation('reduceScatter') };
+}
+
+/** Bytes that a rank sends in one step, for states that are sharded over the ranks of a reduction. */
+export interface ShardingTraffic {
+  /** For parameters, and for matrices of gradients that an update rule needs whole. */
+  readonly gatheredBytes: number;
+  /** For gradients. */
+  readonly reducedBytes: number;
 }

@@ -18,7 +18,12 @@ import type { RecordedActivity } from '@mtl/pipeline/schedules';
 import { buildStages, createOptimizer, TrainingProcesses } from '@mtl/runs';
 import { type AssumedRouting, describeFlopsShape, findRecipe, newTrainer } from '@mtl/runs/internal';
 import { modelFlops, stepRecording } from '@mtl/trainer';
-import { type CommunicationScope, communicationScopes } from './communication-scopes.js';
+import {
+  type CommunicationScope,
+  communicationScopes,
+  type ShardingTraffic,
+  shardingScopes,
+} from './communication-scopes.js';
 
 /** The memory, FLOPs and communication of a training run on one rank. */
 export interface DryRunRank {
@@ -35,6 +40,8 @@ export interface DryRunRank {
    * Bytes that the rank sends in one step, by the name of each `CommunicationScope` in which it has a group.
    */
   readonly sentBytes: Readonly<Record<string, number>>;
+  /** The part of `sentBytes` for units of sharded states; absent if micro-batches communicate none. */
+  readonly shardingTraffic?: ShardingTraffic | undefined;
 }
 
 /** Listens to the actions of a rank: passes, ends of steps, and communication. */
@@ -86,7 +93,9 @@ export async function dryRunRank(
   const processes = makeProcesses(configuration, { rank, listener });
   const recipe = findRecipe(configuration);
   const scopes = communicationScopes(configuration.parallel);
-  const passes = new CountedPasses(processes.groups, scopes);
+  const sharding = shardingScopes(configuration.parallel);
+  const counted = [...scopes, ...Object.values(sharding ?? {}).flat()];
+  const passes = new CountedPasses(processes.groups, counted);
   const recorder: PipelineRecorder = {
     span: (activity, body) => {
       const listened = listener === undefined ? body : () => listener.span(activity, body);
@@ -113,13 +122,21 @@ export async function dryRunRank(
       progress: undefined,
       extensions: [listener && stepRecording(listener)],
     });
-    const sentBefore = countSentBytes(processes.groups, scopes);
+    const sentBefore = countSentBytes(processes.groups, counted);
     resetCountedFlops();
     let steps = 0;
     for await (const _ of trainer) if (++steps === numSteps) break;
-    const sent = countSentBytes(processes.groups, scopes);
+    const sent = countSentBytes(processes.groups, counted);
     // factor for the micro-batches that are not run
     const more = scale - 1;
+    const { numMicroBatches } = configuration.training;
+    const sentInStep = (scope: CommunicationScope): number =>
+      ((sent.get(scope) ?? 0) -
+        (sentBefore.get(scope) ?? 0) +
+        more * passes.sentBytes(scope, { numMicroBatches })) /
+      steps;
+    const sumOver = (some: readonly CommunicationScope[]): number =>
+      some.reduce((sum, scope) => sum + sentInStep(scope), 0);
     return {
       rank,
       coordinates: processes.coordinates,
@@ -128,11 +145,16 @@ export async function dryRunRank(
       memoryByKind: memory.byKind(),
       flops: (countedFlops() + more * passes.flops) / steps,
       sentBytes: Object.fromEntries(
-        [...sent].map(([scope, bytes]) => [
-          scope.name,
-          (bytes - sentBefore.get(scope)! + more * passes.sentBytes(scope)) / steps,
-        ]),
+        scopes.filter((scope) => sent.has(scope)).map((scope) => [scope.name, sentInStep(scope)]),
       ),
+      ...(sharding === undefined
+        ? {}
+        : {
+            shardingTraffic: {
+              gatheredBytes: sumOver(sharding.gatheredBytes),
+              reducedBytes: sumOver(sharding.reducedBytes),
+            },
+          }),
     };
   } finally {
     part.dispose();
@@ -153,22 +175,24 @@ function makeProcesses(
 }
 
 /**
- * Returns the bytes that the rank has sent so far, by scope. A group of several scopes is counted in the
- * first one.
+ * Returns the bytes that the rank has sent so far, by scope. The operations of a group that several scopes
+ * count are in the first one.
  */
 function countSentBytes(
   groups: GroupsByRole,
   scopes: readonly CommunicationScope[],
 ): ReadonlyMap<CommunicationScope, number> {
-  const seen = new Set<unknown>();
+  const seen = new Map<unknown, Set<CommunicationScope['operation']>>();
   const sent = new Map<CommunicationScope, number>();
   for (const scope of scopes) {
     const group = groups[scope.role];
-    if (group === undefined || seen.has(group)) continue;
-    seen.add(group);
+    if (group === undefined || seen.get(group)?.has(scope.operation) === true) continue;
+    seen.set(group, new Set([...(seen.get(group) ?? []), scope.operation]));
+    const counts = group.statistics();
+    const own = scope.operation === undefined ? Object.values(counts) : [counts[scope.operation]];
     sent.set(
       scope,
-      Object.values(group.statistics()).reduce((sum, { sentBytes }) => sum + sentBytes, 0),
+      own.reduce((sum, { sentBytes }) => sum + sentBytes, 0),
     );
   }
   return sent;
@@ -182,30 +206,37 @@ class CountedPasses implements PipelineRecorder {
   readonly #groups: GroupsByRole;
   readonly #scopes: readonly CommunicationScope[];
   readonly #sentBytes = new Map<CommunicationScope, number>();
+  /** The bytes of all micro-batches of a step but the first. */
+  readonly #sentLater = new Map<CommunicationScope, number>();
 
   constructor(groups: GroupsByRole, scopes: readonly CommunicationScope[]) {
     this.#groups = groups;
     this.#scopes = scopes;
   }
 
-  span<Result>({ kind }: RecordedActivity, body: () => Result): Result {
-    if (kind !== 'step') return body();
-    const [flops, sent] = [countedFlops(), countSentBytes(this.#groups, this.#scopes)];
-    const result = body();
-    this.flops += countedFlops() - flops;
-    for (const [scope, bytes] of countSentBytes(this.#groups, this.#scopes)) {
-      const before = this.#sentBytes.get(scope) ?? 0;
-      this.#sentBytes.set(scope, before + bytes - sent.get(scope)!);
-    }
-    return result;
+  span<Result>({ kind, microBatch = 0 }: RecordedActivity, body: () => Result): Result {
+    if (kind === 'step') return this.#counted(this.#sentBytes, body);
+    return microBatch > 0 && passes.has(kind) ? this.#counted(this.#sentLater, body) : body();
   }
 
   /**
-   * Returns the bytes that passes sent. Gradients are not among them: they are reduced once a step, even if
-   * the reduction begins within the last pass.
+   * Returns the bytes that grow with the number of micro-batches, as if every micro-batch sent as much as
+   * those after the first one.
    */
-  sentBytes(scope: CommunicationScope): number {
-    return scope.isOfPasses ? (this.#sentBytes.get(scope) ?? 0) : 0;
+  sentBytes(scope: CommunicationScope, { numMicroBatches }: { readonly numMicroBatches: number }): number {
+    if (scope.perMicroBatch === 'all') return this.#sentBytes.get(scope) ?? 0;
+    if (scope.perMicroBatch === undefined || numMicroBatches === 1) return 0;
+    return ((this.#sentLater.get(scope) ?? 0) * numMicroBatches) / (numMicroBatches - 1);
+  }
+
+  #counted<Result>(sentBytes: Map<CommunicationScope, number>, body: () => Result): Result {
+    const [flops, sent] = [countedFlops(), countSentBytes(this.#groups, this.#scopes)];
+    const result = body();
+    if (sentBytes === this.#sentBytes) this.flops += countedFlops() - flops;
+    for (const [scope, bytes] of countSentBytes(this.#groups, this.#scopes)) {
+      sentBytes.set(scope, (sentBytes.get(scope) ?? 0) + bytes - sent.get(scope)!);
+    }
+    return result;
   }
 }
 

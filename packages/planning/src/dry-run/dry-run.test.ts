@@ -112,6 +112,30 @@ describe('dryRun', () => {
     expect(sentBytes.tp).toBeGreaterThan(0);
   });
 
+  it.each(['optim_grads', 'optim_grads_params'] as const)(
+    'counts the communication of %s in all micro-batches, of which it runs a few',
+    async (dataParallelShardingStrategy) => {
+      const options: RunOptions = {
+        training: { globalBatchSize: 32 },
+        layout: { dataParallelShardingStrategy },
+      };
+      const configuration = configured(options, 2);
+      const { model, ranks } = await dryRun(configuration);
+      const numMicroBatches = 8;
+      expect(enoughMicroBatches(configuration)).toBeLessThan(numMicroBatches);
+      const whole = await dryRunRank(metaRun(configuration), { rank: 0, model });
+      const { sentBytes, shardingTraffic } = ranks[0]!;
+      expect(sentBytes.dp).toBe(whole.sentBytes.dp);
+      expect(shardingTraffic).toEqual(whole.shardingTraffic);
+      const { gatheredBytes, reducedBytes } = shardingTraffic!;
+      expect(gatheredBytes + reducedBytes).toBe(sentBytes.dp);
+      // half of the float32 gradients of every micro-batch
+      const inAll = (numMicroBatches * 4 * whole.numParameters) / 2;
+      expect(reducedBytes / inAll).toBeGreaterThan(1);
+      expect(reducedBytes / inAll).toBeLessThan(1.05);
+    },
+  );
+
   it.each(['gpipe', '1f1b', 'zb-h1', 'zb-h2', 'zb-v'])('runs schedule %s of a BERT', async (schedule) => {
     const options = mergeOptions(
       { model: { kind: 'bert' }, training: { globalBatchSize: 16 }, layout: { pipelineSchedule: schedule } },

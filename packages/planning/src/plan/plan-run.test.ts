@@ -260,6 +260,21 @@ describe('planRun', () => {
     expect(fitsLess).toBe(false);
   });
 
+  it('tells what ranks send for sharded states', async () => {
+    const profile = loadProfile('h100-80gb');
+    const planned = async (useMegatronFsdp: boolean, globalBatchSize: number) => {
+      const options = { training: { globalBatchSize }, layout: { useMegatronFsdp } };
+      return (await planRun(configureTinyGpt(options, 2), { profile })).shardingTraffic;
+    };
+    expect(await planned(false, 8)).toBeUndefined();
+    const [two, four, eight] = [await planned(true, 8), await planned(true, 16), await planned(true, 32)];
+    expect(four!.reducedBytes).toBe(2 * two!.reducedBytes);
+    expect(eight!.reducedBytes).toBe(2 * four!.reducedBytes);
+    // every micro-batch but the first finds the root and the first layers in memory
+    expect(eight!.gatheredBytes - four!.gatheredBytes).toBe(2 * (four!.gatheredBytes - two!.gatheredBytes));
+    expect(four!.gatheredBytes).toBeLessThan(2 * two!.gatheredBytes);
+  });
+
   it('counts what libraries take on each GPU, which has to fit, too', async () => {
     const profile = loadProfile('h100-80gb');
     const options = mergeOptions(

@@ -27,6 +27,7 @@ import {
   planMicroBatches,
 } from '@mtl/runs/internal';
 import { modelFlops } from '@mtl/trainer';
+import type { ShardingTraffic } from '../dry-run/communication-scopes.js';
 import { type DryRunOptions, dryRunModel } from '../dry-run/dry-run.js';
 import type { DryRunRank, MemoryByKind } from '../dry-run/dry-run-rank.js';
 import { bytesOption, profileOption } from '../option-checks.js';
@@ -88,6 +89,11 @@ export interface RunPlan {
    * values assume even routing. Absent if experts are not sharded.
    */
   readonly unevenMemoryBytes?: number;
+  /**
+   * Bytes that a rank sends in one step to gather and reduce units of sharded states, of the rank with the
+   * most. Absent if the layout shards neither parameters nor gradients.
+   */
+  readonly shardingTraffic?: ShardingTraffic;
   /** Seconds of a step, by kind of work. */
   readonly breakdown: StepBreakdown;
   /** The simulated schedule of the step, in milliseconds. */
@@ -141,7 +147,7 @@ async function plan(
   const { worldSize: numProcesses } = parallel;
   const profile = profileOfRun({ profile: options.profile, numProcesses, numThreads });
   const { memoryBytes = profile.hardware.memoryBytes.value } = options;
-  const { model, ranks, prediction, unevenPeakBytes } =
+  const { model, ranks, prediction, unevenPeakBytes, shardingTraffic } =
     profile.software.operations === 'recorded'
       ? await recordedPlan(configuration, { profile, onRank: options.onRank })
       : await listedPlan(configuration, profile);
@@ -165,6 +171,7 @@ async function plan(
     ...(unevenPeakBytes === undefined
       ? {}
       : { unevenMemoryBytes: unevenPeakBytes + Math.max(...ranks.map(countLibraryBytes)) }),
+    ...(shardingTraffic === undefined ? {} : { shardingTraffic }),
     breakdown: prediction.breakdown,
     simulation: inMilliseconds(prediction.simulation),
   };
@@ -186,7 +193,11 @@ interface Parts {
   readonly prediction: StepPrediction;
   /** The peak bytes with uneven routing, see `DryRun`. */
   readonly unevenPeakBytes?: number | undefined;
+  readonly shardingTraffic?: ShardingTraffic | undefined;
 }
+
+const countTraffic = ({ gatheredBytes, reducedBytes }: ShardingTraffic): number =>
+  gatheredBytes + reducedBytes;
 
 async function recordedPlan(
   configuration: PretrainingConfiguration,
@@ -214,6 +225,12 @@ async function recordedPlan(
   return {
     model: run.model,
     unevenPeakBytes: run.unevenPeakBytes,
+    shardingTraffic: run.ranks
+      .flatMap((rank) => rank.shardingTraffic ?? [])
+      .reduce<ShardingTraffic | undefined>(
+        (most, each) => (most !== undefined && countTraffic(most) >= countTraffic(each) ? most : each),
+        undefined,
+      ),
     ranks: groupedRanks(configuration, (rank) => memoryOf.get(rankLike(mesh, rank))!),
     prediction: predictRecordedStep({ step: run.step, profile, numProcesses }),
   };

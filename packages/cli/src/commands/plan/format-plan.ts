@@ -53,6 +53,7 @@ export function formatPlan(plan: RunPlan, options: FormatPlanOptions): string {
         `${percent(utilization.full)} with attention in full, ${percent(utilization.causal)} with its causal half`,
       ],
       ...listParts(plan),
+      ...trafficLines(plan),
       ...(options.isTrainingKnown
         ? ([
             [
@@ -167,6 +168,13 @@ function listParts({ breakdown, iterationSeconds }: RunPlan): [string, string][]
       `  ${name}`,
       `${formatSeconds(seconds)}, ${percent(seconds / iterationSeconds)}`,
     ]);
+}
+
+/** Returns the communication of sharded states, which grows with the number of micro-batches. */
+function trafficLines({ shardingTraffic }: RunPlan): [string, string][] {
+  if (shardingTraffic === undefined) return [];
+  const [gathered, reduced] = [shardingTraffic.gatheredBytes, shardingTraffic.reducedBytes].map(formatBytes);
+  return [['sharded states', `each rank sends ${gathered} to gather, ${reduced} to reduce`]];
 }
 
 const percent = (part: number): string => `${(100 * part).toFixed(1)} %`;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { flagAliases, flagSchema } from '../../schema/flag-schema.js';
-import { findMegatronFlag, megatronFlags } from './judge-megatron-flag.js';
+import { findMegatronFlag, judgeMegatronFlag, megatronFlags } from './judge-megatron-flag.js';
 import { unsupportedFlags } from './unsupported-flags.js';
 
 describe('the reason of an unsupported Megatron flag', () => {
@@ -30,6 +30,10 @@ describe('the reason of an unsupported Megatron flag', () => {
     ['disable-gloo-process-groups', 'process groups follow'],
     ['error-injection-type', 'by tests only'],
     ['barrier-with-level-1-timing', 'without barriers'],
+    ['init-model-with-meta-device', 'its own shards alone'],
+    ['ckpt-format', 'there is one format'],
+    ['fsdp-double-buffer', 'while the next one is gathered'],
+    ['torch-fsdp2-no-reshard-after-forward', 'until two other layers need its memory'],
   ])('is about this flag: %s', (name, reason) => {
     expect(findMegatronFlag(name)!.why).toContain(reason);
   });
@@ -42,8 +46,24 @@ describe('the reason of an unsupported Megatron flag', () => {
     ['pretrained-checkpoint', '--load DIRECTORY --finetune'],
     ['task', 'use mtl eval --task'],
     ['vocab-extra-ids', "tokenizer's file"],
+    ['outer-dp-sharding-strategy', 'leave it out'],
+    ['fsdp-unit-modules', 'use --use-megatron-fsdp'],
   ])('has the remedy for this flag: %s', (name, remedy) => {
     expect(findMegatronFlag(name)!.remedy).toContain(remedy);
+  });
+
+  it.each([
+    ['fsdp-double-buffer', [], true],
+    ['torch-fsdp2-no-reshard-after-forward', [], true],
+    ['init-model-with-meta-device', [], true],
+    ['ckpt-format', ['fsdp_dtensor'], true],
+    ['outer-dp-sharding-strategy', ['no_shard'], true],
+    ['outer-dp-sharding-strategy', ['optim'], false],
+  ] as const)('accepts --%s %j with fully sharded parameters: %s', (name, values, isAccepted) => {
+    const megatron = findMegatronFlag(name)!;
+    const judged = judgeMegatronFlag({ name, megatron, values, where: 'here', valueOfFlag: () => undefined });
+    if (isAccepted) expect(judged).toMatch(/ here has no effect: /);
+    else expect(judged).toMatchObject({ code: 'MTL_FLAG_UNSUPPORTED', expected: 'no_shard' });
   });
 
   it('names only flags that exist', () => {

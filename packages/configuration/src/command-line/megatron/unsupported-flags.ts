@@ -267,8 +267,14 @@ there is one implementation | leave it out
   ddp-impl=local/torch | the implementation of data parallelism, in old versions
 optimizer state is split over all data-parallel ranks | leave it out
   num-distributed-optimizer-instances=1 | replicas of the distributed optimizer
+parameters are sharded over all data-parallel ranks or over none | leave it out
+  outer-dp-sharding-strategy=no_shard | shards over ranks that are replicas in turn
 parameters are sharded over all data-parallel ranks or over none | use --use-megatron-fsdp
-  enable-full-sharding-in-hsdp outer-dp-sharding-strategy | shards over ranks that are replicas in turn
+  enable-full-sharding-in-hsdp | shards over ranks that are replicas in turn
+two layers are always in memory: one computes while the next one is gathered | no effect
+  fsdp-double-buffer | buffers that gathers of layers take in turn
+a layer stays after its forward pass until two other layers need its memory | no effect
+  torch-fsdp2-no-reshard-after-forward | layers that stay in memory until their backward pass
 values are gathered in the model's dtype, two layers at a time, and gradients are summed in --main-grads-dtype | use --use-megatron-fsdp
   fsdp-* megatron-fsdp-* torch-fsdp2-* | memory and dtypes of fully sharded parameters
 DeepSpeed's stages have names | use --use-distributed-optimizer for stage 1, or --use-megatron-fsdp for stage 3

@@ -304,16 +304,17 @@ const placingLayers = [
   'decoder-last-pipeline-num-layers',
 ] as const satisfies readonly FlagName[];
 
-/** Refuses a store that gathers values during passes: the estimates of candidates have no such gathers. */
-function refuseReleasedValues({ values, given }: Pick<ResolvedFlags, 'values' | 'given'>): void {
+/** Refuses a store that communicates units during passes, which the estimates of candidates do not count. */
+function refuseDividedUnits({ values, given }: Pick<ResolvedFlags, 'values' | 'given'>): void {
   const strategy = values['data-parallel-sharding-strategy'];
   const flag =
     strategy === undefined ? ('use-megatron-fsdp' as const) : ('data-parallel-sharding-strategy' as const);
-  const releases = strategy === undefined || storeOfStrategy(strategy).releasesValues;
-  if (!given.has(flag) || values[flag] === false || !releases) return;
+  const divides = strategy === undefined || storeOfStrategy(strategy).divides.includes('gradients');
+  if (!given.has(flag) || values[flag] === false || !divides) return;
   throw refusedLayout(flag, {
     value: values[flag],
-    expected: 'parameters that all ranks keep: a search does not predict gathers during passes',
+    expected:
+      'gradients that all ranks keep: a search does not predict their communication in every micro-batch',
   });
 }
 
@@ -361,7 +362,7 @@ export function checkLayoutFlags(
       },
     );
   }
-  refuseReleasedValues({ values, given });
+  refuseDividedUnits({ values, given });
   if (values['global-batch-size'] !== undefined) return;
   throw new ConfigurationError('MTL_FLAG_REQUIRED', '--global-batch-size is missing, which a search needs', {
     expected: 'the batch that all layouts train on: the default depends on the layout',

@@ -414,11 +414,11 @@ describe('searchLayouts', () => {
       code: 'MTL_PLAN_LAYOUT',
       message: /--use-megatron-fsdp true/,
     },
-    {
-      options: mergeOptions(tiny, { layout: { dataParallelShardingStrategy: 'optim_grads_params' } }),
+    ...(['optim_grads', 'optim_grads_params'] as const).map((strategy) => ({
+      options: mergeOptions(tiny, { layout: { dataParallelShardingStrategy: strategy } }),
       code: 'MTL_PLAN_LAYOUT',
-      message: /--data-parallel-sharding-strategy optim_grads_params/,
-    },
+      message: new RegExp(`--data-parallel-sharding-strategy ${strategy} as`),
+    })),
     {
       options: mergeOptions(tiny, { checkpoint: { load: '/nonexistent' } }),
       code: 'MTL_CHECKPOINT_NONE',

@@ -108,7 +108,7 @@ export function modelPart<Model extends TransformerConfiguration, Batch, Chunk e
     cudaGraphs: parallel.cudaGraphs,
     numMicroBatches,
     reducedBy: hasCopies && overlapGradientReduction ? flagOfReduction : undefined,
-    releasesValues: store.releasesValues,
+    releasesMemory: store.divides.includes('gradients'),
     onMessage,
   })
     ? graphedStages(stages, {
@@ -205,21 +205,21 @@ interface RecordsPassesOptions {
   readonly numMicroBatches: number;
   /** The flag that makes passes start reductions of gradients; undefined if passes start no reductions. */
   readonly reducedBy: string | undefined;
-  /** True if parameters have values only while a layer uses them. */
-  readonly releasesValues: boolean;
+  /** True if parameters or their gradients have memory only while a layer uses them. */
+  readonly releasesMemory: boolean;
   readonly onMessage: (text: string) => void;
 }
 
 /**
  * Decides whether passes of a training run are recorded as CUDA graphs. If they are requested but not
- * recorded, a message explains why. A recorded pass reads parameters from fixed addresses, so parameters must
- * keep their memory. The micro-batch that starts reductions always runs outside of the graph.
+ * recorded, a message explains why. A recorded pass uses parameters and gradients at fixed addresses, so both
+ * must keep their memory. The micro-batch that starts reductions always runs outside of the graph.
  */
 export function recordsPasses(options: RecordsPassesOptions): boolean {
-  const { cudaGraphs, numMicroBatches, reducedBy, releasesValues, onMessage } = options;
+  const { cudaGraphs, numMicroBatches, reducedBy, releasesMemory, onMessage } = options;
   if (!cudaGraphs) return false;
-  if (releasesValues) {
-    onMessage('--cuda-graphs has no effect where parameters are sharded: their memory changes');
+  if (releasesMemory) {
+    onMessage('--cuda-graphs has no effect where gradients are sharded: their memory changes');
     return false;
   }
   if (numMicroBatches > 1 || reducedBy === undefined) return true;

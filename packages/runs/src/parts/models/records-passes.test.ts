@@ -5,7 +5,7 @@ const alone = {
   cudaGraphs: true,
   numMicroBatches: 1,
   reducedBy: 'overlap-grad-reduce',
-  releasesValues: false,
+  releasesMemory: false,
 };
 
 it.each([
@@ -18,11 +18,11 @@ it.each([
   expect(said).toEqual([]);
 });
 
-it('passes that read sharded parameters are not recorded, and that is said', () => {
+it('passes that write sharded gradients are not recorded, and that is said', () => {
   const said: string[] = [];
-  const options = { ...alone, numMicroBatches: 2, releasesValues: true };
+  const options = { ...alone, numMicroBatches: 2, releasesMemory: true };
   expect(recordsPasses({ ...options, onMessage: (text) => said.push(text) })).toBe(false);
-  expect(said).toEqual(['--cuda-graphs has no effect where parameters are sharded: their memory changes']);
+  expect(said).toEqual(['--cuda-graphs has no effect where gradients are sharded: their memory changes']);
 });
 
 it('passes that all start reductions are not recorded, and that is said', () => {
