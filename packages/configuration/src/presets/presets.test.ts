@@ -99,8 +99,8 @@ describe('presets', () => {
   });
 
   /**
-   * Expected numbers of parameters, from the shapes of the published weights: 46.7 and 30.5 billion, of which
-   * 12.9 and 3.3 billion are active for each token.
+   * Expected numbers of parameters, from the shapes of the published weights: 46.7 and 30.5 billion; 12.9 and
+   * 3.3 billion are active for each token.
    */
   it.each([
     ['mixtral-8x7b', 46_702_792_704, 12.9],
@@ -116,7 +116,7 @@ describe('presets', () => {
     expect(withExperts(E!)).toBe(count);
     const architecture = describeGptModel(model, gptPresets[name]!['vocab-size']!);
     expect(numParameters(architecture)).toBe(count);
-    // exact except for the rounding of one division
+    // exact except for rounding in one division
     expect(numActiveParameters(architecture)).toBeCloseTo(withExperts(k!), 3);
     // one report rounds 12.88 to 12.9, the other 3.35 to 3.3
     expect(Math.abs(withExperts(k!) / 1e9 - billionsOfToken)).toBeLessThan(0.06);

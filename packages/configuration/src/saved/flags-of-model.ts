@@ -18,15 +18,19 @@ export interface KindOfModel {
   readonly model: TransformerConfiguration;
 }
 
-/** Values that loaded models may have but flags may not: transformers accepts 0 for the initialization. */
+/**
+ * Values that loaded models may have but flags may not. For example, transformers accepts 0 for the
+ * initialization.
+ */
 export const valuesWithoutFlag: Readonly<Partial<Record<FlagName, number>>> = { 'init-method-std': 0 };
 
 /** Flags that determine a model's weights or its computation, in the order of help. */
 const weightFlagNames = architectureFlagNames(({ decides }) => decides === 'weights');
 
 /**
- * Returns the flags of a model's architecture, except the size of its vocabulary, which the tokenizer
- * determines. A property that is missing, as in old checkpoints, gets the value that models without it have.
+ * Returns the flags of a model's architecture without the vocabulary size, which the tokenizer determines. If
+ * a property is missing, as in old checkpoints, the flag describes the computation of a model without the
+ * property.
  */
 export function architectureFlags({ kind, model }: KindOfModel): Flags {
   const stated = { ...model, kind } as Readonly<Record<string, unknown>>;
@@ -50,7 +54,10 @@ interface DifferingFlags {
   readonly toGetOne: string;
 }
 
-/** Compares the flags that determine the weights of two models of a kind; undefined if they are equal. */
+/**
+ * Compares the flags that determine the weights of two models of the same kind. Returns undefined if all are
+ * equal.
+ */
 export function differingFlags(
   kind: ModelKind,
   models: { readonly one: TransformerConfiguration; readonly other: TransformerConfiguration },
@@ -85,7 +92,7 @@ interface CheckSameArchitectureOptions {
 }
 
 /**
- * Rejects a checkpoint whose model differs from the model to train; the error names the flags.
+ * Rejects a checkpoint whose model differs from the model to train. The error names the flags that differ.
  *
  * @throws CheckpointError MTL_CHECKPOINT_MODEL
  */
@@ -106,7 +113,7 @@ export function checkSameArchitecture({ kind, saved, built, path }: CheckSameArc
 
 /**
  * Rejects a model whose architecture config.json of a Hugging Face directory cannot describe. A run that will
- * write such a directory calls it at its start.
+ * write such a directory makes this check at its start.
  *
  * @throws ConfigurationError MTL_HUGGING_FACE_LAYER_NORM for a BERT with layer norm before each sublayer,
  *   MTL_HUGGING_FACE_ARCHITECTURE for any other property
@@ -158,7 +165,7 @@ function refused({
 }
 
 /**
- * The flags of positions that a run may change for a GPT with rotary positions from Hugging Face, with the
+ * The position flags that a run may change for a GPT with rotary positions from Hugging Face, with the
  * allowed values. The changes let the model process longer sequences than in pretraining.
  */
 const rotaryFlags: NonNullable<LoadedFlags['alternatives']> = {
@@ -182,7 +189,10 @@ function rotaryAlternatives({ kind, model }: KindOfModel): NonNullable<LoadedFla
   return rotaryFlags;
 }
 
-/** For each property, other properties that set the same value in another way, and that it replaces. */
+/**
+ * Conflicting properties: for each property, other properties that set the same value in another way. The
+ * property replaces these.
+ */
 const saidOtherwise: Readonly<Record<string, readonly string[]>> = {
   mscale: ['yarnAttentionFactor'],
   mscaleAllDim: ['yarnAttentionFactor'],
@@ -191,7 +201,7 @@ const saidOtherwise: Readonly<Record<string, readonly string[]>> = {
 
 /**
  * Returns a loaded model with the rotary positions that a run requests. `asked` is the model that the run's
- * flags describe. Only values that the user gives are used, not defaults of flags.
+ * flags describe. Only values from the user are used, not defaults of flags.
  */
 export function withAskedPositions<Model extends TransformerConfiguration>(
   { kind, sources }: Pick<PretrainingConfiguration, 'kind' | 'sources'>,
@@ -219,8 +229,8 @@ interface FlagsOfHuggingFaceOptions extends KindOfModel {
 }
 
 /**
- * Returns the flags that a run gets from a Hugging Face directory, and the flags for which another value is
- * rejected (`withLoadedFlags`).
+ * Returns the flags that a run gets from a Hugging Face directory, and the flags for which `withLoadedFlags`
+ * rejects any other value.
  */
 export function flagsOfHuggingFace(options: FlagsOfHuggingFaceOptions): LoadedFlags {
   const { directory, kind, model, tokenizer } = options;
@@ -246,8 +256,8 @@ export function flagsOfHuggingFace(options: FlagsOfHuggingFaceOptions): LoadedFl
 }
 
 /**
- * Returns whether a run may change a flag of a model from Hugging Face. It may change how experts are
- * trained, and it may remove, but not add, a sentence-order head.
+ * Returns true if a run may change a flag of a model from Hugging Face. The run may change how experts are
+ * trained. It may remove a sentence-order head, but not add one.
  */
 function isReplaceable(name: ArchitectureFlag, value: unknown): boolean {
   if (name === 'bert-no-binary-head') return value === false;

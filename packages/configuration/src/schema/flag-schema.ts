@@ -150,7 +150,7 @@ export function findFlagFacts(name: FlagName): FlagFacts {
   return flagFacts.get(findSchema(name))!;
 }
 
-/** The defaults of all flags that have one. */
+/** The defaults of all flags that have a default. */
 export const defaultFlags: Flags = Object.freeze(
   Object.fromEntries(
     flagNames
@@ -173,11 +173,11 @@ export function configFileJsonSchema(): object {
 /** The flag that an alias in Megatron-LM means. */
 export interface FlagAlias {
   readonly flag: FlagName;
-  /** The flag's value that the alias implies; undefined if the alias itself takes a value. */
+  /** The flag's value that the alias implies; undefined if the alias takes a value itself. */
   readonly value?: string;
 }
 
-/** Flags of Megatron-LM that mean the same as a flag of the schema, by the names of these aliases. */
+/** Aliases: flags of Megatron-LM that have the same meaning as a flag of the schema. */
 export const flagAliases: Readonly<Record<string, FlagAlias>> = {
   'recompute-activations': { flag: 'recompute-granularity', value: 'selective' },
   'use-rotary-position-embeddings': { flag: 'position-embedding-type', value: 'rope' },

@@ -9,7 +9,7 @@ import type { FlagReader } from './flag-reader.js';
  * Returns the URL of a service without slashes at its end.
  *
  * @throws ConfigurationError MTL_SERVICE_URL for a protocol other than HTTP, and for a URL with a password,
- *   which would be written to the run folder
+ *   because the run folder would contain the password
  */
 export function serviceUrl(
   given: string,
@@ -74,7 +74,7 @@ function configureMlflow(flags: FlagReader): Pick<LoggingConfiguration, 'mlflow'
   return { mlflow: { trackingUri, experiment, ...(name === undefined ? {} : { name }) } };
 }
 
-/** Rejects flags of a tracking service that is not itself requested. */
+/** Rejects flags of a tracking service if the service itself is not requested. */
 function refuseAlone(flags: FlagReader, names: readonly FlagName[], service: string): void {
   for (const name of names) if (flags.isGiven(name)) flags.needs(name, service, 'names no service by itself');
 }

@@ -18,7 +18,7 @@ import { type FlagReader, inWordsOfFlags } from './flag-reader.js';
 import { configureStatePrecision } from './state-precision.js';
 
 /**
- * Returns the settings of Muon, if flags request it.
+ * Returns the settings of Muon if the flags select Muon.
  *
  * @throws ConfigurationError `MTL_MUON_TP_MODE` for updates that depend on the layout.
  */
@@ -56,7 +56,7 @@ function muonConfiguration(flags: FlagReader, notices: string[]): MuonConfigurat
   };
 }
 
-/** The units in which the schedule is counted, with their flags. */
+/** The units that count the schedule, with their flags. */
 const counting = {
   iterations: {
     decay: 'lr-decay-iters',
@@ -94,7 +94,7 @@ export function optimizerConfiguration(options: OptimizerConfigurationOptions): 
   if (muon !== undefined) checkMatricesOfStore(flags, parallel);
   const statePrecision = configureStatePrecision(flags, { training, notices });
   checkQkClip(flags, notices);
-  // The objects are made only because their constructors check the numbers. The run makes them again.
+  // The constructors check the numbers. The objects are not used further, because the run makes them again.
   const [schedule] = inWordsOfFlags(
     () => [new LearningRateSchedule(learningRate), new LossScaler(lossScale)] as const,
   );
@@ -109,7 +109,10 @@ export function optimizerConfiguration(options: OptimizerConfigurationOptions): 
   };
 }
 
-/** Rejects Muon, which needs whole gradients, where each rank keeps a slice of the gradients. */
+/**
+ * Rejects Muon together with a store whose ranks keep only slices of gradients, because Muon needs complete
+ * gradients.
+ */
 function checkMatricesOfStore(flags: FlagReader, parallel: OptimizedLayout): void {
   const { store, flagOfStore } = optimizerSharing(parallel);
   if (!store.divides.includes('gradients')) return;
@@ -121,8 +124,7 @@ function checkMatricesOfStore(flags: FlagReader, parallel: OptimizedLayout): voi
 }
 
 /**
- * Rejects `--qk-clip` for models whose attention scores cannot be lowered by scaling the weights of queries
- * and keys.
+ * Rejects `--qk-clip` for models whose attention scores do not shrink with the weights of queries and keys.
  */
 function checkQkClip(flags: FlagReader, notices: string[]): void {
   if (!flags.required('qk-clip')) {
@@ -164,15 +166,15 @@ function configureLearningRate(
 }
 
 /**
- * Rejects a minimum learning rate above the maximum. They may come from different sources, such as a preset
- * and the command line, so the error names the source of each.
+ * Rejects a minimum learning rate above the maximum. Both may come from different sources, such as a preset
+ * and the command line, so the error names both sources.
  */
 function refuseAbovePeak(
   flags: FlagReader,
   options: {
     readonly name: 'min-lr' | 'decoupled-min-lr';
     readonly peakName: 'lr' | 'decoupled-lr';
-    /** The flag that the remedy names, which lowers the minimum. Default: `name`. */
+    /** The flag that the remedy recommends to lower the minimum. Default: `name`. */
     readonly instead?: FlagName;
   },
 ): void {
@@ -184,7 +186,7 @@ function refuseAbovePeak(
     `${flags.written(name)} is above ${flags.written(peakName)}`,
     {
       expected: `at most ${peak}`,
-      // rounded to remove the rounding error of the division
+      // removes the rounding error of the division
       remedy: `pass --${instead} ${Number((peak / 10).toPrecision(12))}`,
     },
   );
@@ -223,8 +225,8 @@ function readDecoupledRate(
 }
 
 /**
- * Rejects a schedule in iterations for a run whose length is given in samples, and vice versa, because the
- * batch size may grow during the run.
+ * Rejects a schedule in iterations for a run in samples, and vice versa. The batch size may grow during the
+ * run, so the units cannot be converted.
  */
 function refuseOtherUnit(flags: FlagReader, unit: 'iterations' | 'samples'): void {
   const { decay, warmup, wsdDecay } = counting[unit === 'iterations' ? 'samples' : 'iterations'];
@@ -252,12 +254,12 @@ function countWarmupSteps(
       why: 'warm-up is a share or a number of steps, not both',
     });
   }
-  // a run on few conversations has only a few steps, so warm-up is rounded down to leave at least one step
-  // with the full rate
+  // a run on few conversations has only a few steps, so the warm-up is rounded down to leave at least one
+  // step with the full rate
   return flags.get('train-data') === undefined ? fraction * decaySteps : Math.floor(fraction * decaySteps);
 }
 
-/** The fraction of the maximum learning rate that at least one step should have. */
+/** The fraction of the maximum learning rate that at least one step should reach. */
 const fullRate = 0.9;
 
 /**

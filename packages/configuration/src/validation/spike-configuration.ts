@@ -3,8 +3,8 @@ import type { SpikeConfiguration } from '../pretraining-configuration.js';
 import type { FlagReader } from './flag-reader.js';
 
 /**
- * Returns the settings of the reaction to spikes: steps whose loss or gradient norm is far above the values
- * of recent steps.
+ * Returns the settings of the reaction to spikes. A spike is a step whose loss or gradient norm is far above
+ * recent values.
  *
  * @throws ConfigurationError `MTL_FLAG_NEEDS`
  */
