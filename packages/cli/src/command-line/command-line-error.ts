@@ -78,7 +78,7 @@ export function missingWordsError(
 }
 
 /**
- * Refuses options of the command itself among the flags of the training run, which come after `--`.
+ * Rejects options of the command itself after `--`, where the flags of the training run begin.
  *
  * @throws ConfigurationError `MTL_FLAG_ARGUMENT`
  */

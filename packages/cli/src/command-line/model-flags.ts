@@ -25,9 +25,9 @@ export const newModelCommand = (name: string, description: string): MtlCommand =
   addFlags(newCommand(name, description), inferenceFlags, { filled: true });
 
 /**
- * Returns the flag that a model's directory belongs to. It is `load-hf` for a directory of the transformers
- * library, which contains a config.json, and `load` for a directory of checkpoints. The name of a model on
- * the Hub, `org/name`, belongs to `load-hf`, unless a path of this name exists.
+ * Returns the flag that accepts a model's directory: `load-hf` for a directory of the transformers library,
+ * which contains a config.json, and `load` for a directory of checkpoints. The name of a model on the Hub,
+ * `org/name`, belongs to `load-hf`, unless a path of this name exists.
  *
  * @param directory the value of `flag`, or of an operand if `flag` is empty
  * @throws ConfigurationError MTL_MODEL_NONE if the directory does not exist
@@ -75,7 +75,7 @@ export function missingModelOrDirectory(
   return [{ name: '--load (or --load-hf, or the directory alone)', usage: 'DIR' }];
 }
 
-/** Returns the missing flag for a model; empty if one is given. */
+/** Returns the missing flag for a model; empty if a flag names a model. */
 export function missingModel({ load, loadHf }: Partial<ModelFlagValues>): readonly MissingWord[] {
   if (load !== undefined || loadHf !== undefined) return [];
   return [{ name: '--load (or --load-hf)', usage: '--load DIR' }];

@@ -61,8 +61,8 @@ export function checkSftFlags({ values }: Pick<ParsedFlags, 'values'>): void {
 }
 
 /**
- * Replaces `--model DIR` on a command line by `--load-hf DIR`, for a directory of the transformers library or
- * a model of the Hub, or by `--load DIR --finetune`, for checkpoints.
+ * Replaces `--model DIR` on a command line. For a directory of the transformers library or a model of the
+ * Hub, the replacement is `--load-hf DIR`; for checkpoints, it is `--load DIR --finetune`.
  *
  * @throws ConfigurationError MTL_FLAG_VALUE_MISSING, MTL_FLAG_REPEATED, MTL_FLAG_CONFLICT, MTL_MODEL_NONE
  */

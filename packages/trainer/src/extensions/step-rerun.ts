@@ -16,14 +16,13 @@ export interface StepRerunOptions {
 /** A comparison of two computations. */
 interface Comparison {
   readonly isSame: boolean;
-  /** Ranks whose own results differ; empty if only results of collectives differ. */
+  /** Ranks with different own results; empty if only results of collectives differ. */
   readonly ranks: readonly number[];
 }
 
 /**
- * Computes steps again to tell a hardware fault from a data problem. Random numbers are computed from
- * coordinates (counter-based generator), so a fault-free step has the same bits each time. Every rank has an
- * instance.
+ * Computes steps again to tell a hardware fault from a data problem. Random numbers come from a counter-based
+ * generator, so a fault-free step has the same bits each time. Every rank has an instance.
  */
 export class StepRerun implements TrainerExtension {
   readonly name = 'rerun';
@@ -35,8 +34,8 @@ export class StepRerun implements TrainerExtension {
   }
 
   /**
-   * Computes the step again, if `mode` requires it, until two computations have the same results. Returns
-   * these results; the gradients belong to them.
+   * If `mode` requires it, computes the step again until two computations have the same results. Returns
+   * these results, to which the gradients in memory belong.
    *
    * @throws TrainingError `MTL_NOT_REPRODUCIBLE` if three computations have three different results
    */

@@ -93,7 +93,7 @@ describe('the losses of a training run', () => {
     );
     const summed = (told: ReadonlyArray<readonly number[]>) =>
       told[0]!.map((_, at) => told.reduce((sum, values) => sum + values[at]!, 0));
-    // two micro-batches of 6 and 4 tokens, whose loss is 5 and 3
+    // two micro-batches with 6 and 4 tokens, and losses of 5 and 3
     expect(
       summed(ranks.map((each) => ownCounts([6, 4], { losses, ranks: each, isLastStage: true }))),
     ).toEqual([10, 1 + 1]);
