@@ -29,7 +29,9 @@ import { fineTuningPreset } from './fine-tuning-presets.js';
 /**
  * Returns the checked configuration of the fine-tuning run that the options describe.
  *
- * ```ts configureFineTuning({ task: 'qqp', dataDir: 'glue/QQP', load: 'runs/bert', seeds: [1, 2, 3] }); ```
+ * ```ts
+ * configureFineTuning({ task: 'qqp', dataDir: 'glue/QQP', load: 'runs/bert', seeds: [1, 2, 3] });
+ * ```
  *
  * @throws ConfigurationError `MTL_OPTION` for an unknown option, with the nearest one; `MTL_FLAG_VALUE` for a
  *   value of another type or out of range; the codes of `fineTuningConfiguration`. All messages use the names

@@ -71,7 +71,9 @@ function givenIn(options: RunOptions): {
 /**
  * Returns the checked configuration of the training run that options describe.
  *
- * ```ts configure({ preset: 'char-10m', optimizer: { maxLearningRate: 1e-3 } }); ```
+ * ```ts
+ * configure({ preset: 'char-10m', optimizer: { maxLearningRate: 1e-3 } });
+ * ```
  *
  * @throws ConfigurationError with the codes of `flagsOfOptions` and `validateConfiguration`. The errors use
  *   the names of options.

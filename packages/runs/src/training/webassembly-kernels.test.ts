@@ -15,7 +15,7 @@ describe('checkWebAssemblyMemory', () => {
   const adamW = (num: number) => ({ numParameters: num, numTrained: num, numStates: 2 });
 
   it('refuses what 4 GiB cannot hold, with the numbers', () => {
-    // 4 bytes each for weight, gradient and two moments: 2^28 parameters take all of it
+    // 4 bytes each for the weight, the gradient and two moments. 2^28 parameters take all of the memory
     checkWebAssemblyMemory(adamW(2 ** 28 - 1), webAssembly);
     expect(() => checkWebAssemblyMemory(adamW(2 ** 28), webAssembly)).toThrow(
       expect.objectContaining({

@@ -14,8 +14,8 @@ export function noteOfWebAssembly({
 }
 
 /**
- * Refuses a run that does not fit in the 4 GiB of WebAssembly, before it starts. Only weights, gradients and
- * the optimizer's state are counted, each in float32: activations come on top.
+ * Rejects a run that does not fit into the 4 GiB of WebAssembly, before it starts. Only weights, gradients
+ * and the optimizer state are counted, each in float32. Activations need additional memory.
  *
  * @throws KernelError MTL_OUT_OF_MEMORY with the numbers
  */

@@ -5,9 +5,9 @@ import { jobOfCheckpoint } from '@mtl/checkpoint/internal';
 import { CheckpointError } from '@mtl/errors';
 
 /**
- * Refuses a directory that holds checkpoints, complete or not: a training run would mix its own with them,
- * and resume from the newest checkpoint of any run. `remedy` tells the user what to do instead. Checkpoints
- * of the job `exceptJob` are allowed.
+ * Rejects a directory that contains complete or incomplete checkpoints. A training run there would mix its
+ * own checkpoints with these, and resume from the newest of all. `remedy` tells the user what to do instead.
+ * Checkpoints of the job `exceptJob` are allowed.
  *
  * @throws CheckpointError MTL_CHECKPOINT_EXISTS, status 2
  */
