@@ -12,8 +12,8 @@ import type { GgufTensorSource } from './write-gguf-file.js';
 const usualValuesAtOnce = 2 ** 22;
 
 /**
- * Returns the tensors of a GGUF file. A tensor is converted by blocks of rows where it can be read in parts,
- * so that memory does not depend on its size. Other tensors are read whole.
+ * Returns the tensors of a GGUF file. A tensor is converted by blocks of rows if it can be read in slices, so
+ * that memory does not depend on its size. Other tensors are read completely.
  *
  * @param options.typeOf returns the type of a tensor, given its name in GGUF and its shape
  * @param options.valuesAtOnce the number of values that are converted at a time, at least one row
@@ -32,7 +32,7 @@ export function tensorSources(options: {
     countElements(tensor.globalShape) > valuesAtOnce;
   const mapped = mappedTensors(names, tensors);
   const whole = new WholeTensors(mapped.filter((one) => !isInParts(one)).map(({ tensor }) => tensor));
-  // room for a block of values, its bytes, and the rows around the block when rows are reordered
+  // memory for a block of values, its bytes, and the neighbouring rows that reordering needs
   const scratch = new ScratchMemory(4 * valuesAtOnce * Float32Array.BYTES_PER_ELEMENT);
   return mapped.flatMap((one) =>
     one.mapping.sources.map((source, position) => ({

@@ -12,7 +12,7 @@ export interface LoraConfiguration {
   readonly targets: readonly string[];
 }
 
-/** The files of a directory of adapters, as PEFT names them. */
+/** The files of a directory of adapters, by their names in PEFT. */
 export const loraConfigName = 'adapter_config.json';
 export const loraWeightsName = 'adapter_model.safetensors';
 

@@ -12,10 +12,10 @@ import { ggufBertNames, isOfHead } from './bert-weight-names.js';
 
 /** A BERT and the GGUF file to write. */
 export interface WriteGgufBertOptions {
-  /** The path of a new file. It is written atomically, by one rename. */
+  /** The path of a new file. It is written atomically, with one rename. */
   readonly path: string;
   readonly model: BertModelConfiguration;
-  /** All tensors of the model, complete. They are read one by one; tensors of heads are left out. */
+  /** All tensors of the model, complete. They are read one by one. Tensors of heads are left out. */
   readonly tensors: readonly LogicalTensor[];
   /** Dtype of the matrices in the file; vectors are float32. Default: float32. */
   readonly dtype?: GgufDtype;
