@@ -6,7 +6,7 @@ export interface Conversation {
   readonly messages: readonly ChatMessage[];
   /** JSON Schemas of the functions that the assistant may call. */
   readonly tools?: readonly unknown[] | undefined;
-  /** The number of messages at the start that are context: answers among them are not learnt. */
+  /** The number of context messages at the start. Answers in these messages are not learnt. */
   readonly numGiven: number;
   /** Where the conversation was read from, for messages: `chats.jsonl, line 3`. */
   readonly where: string;

@@ -52,7 +52,7 @@ const stateSize64 = 312;
 const shift64 = 156;
 const maskOf64Bits = (1n << 64n) - 1n;
 
-/** C++ `std::mt19937_64` (Nishimura 2000); Megatron shuffles BERT's sample mapping with it. */
+/** C++ `std::mt19937_64` (Nishimura 2000). Megatron shuffles BERT's sample mapping with this generator. */
 export class MersenneTwister64 {
   // 64-bit numbers are stored as two halves in typed arrays, because a bigint for each number would take
   // microseconds.

@@ -17,7 +17,7 @@ export interface MockIndex {
   /** int32 [100000]: the number of tokens in each document. */
   readonly sequenceLengths: Int32Array;
   readonly endOfDocument: number;
-  /** The vocabulary size; all tokens are below it. */
+  /** The vocabulary size. All tokens are below it. */
   readonly vocabularySize: number;
 }
 
