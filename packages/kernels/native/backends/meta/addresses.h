@@ -8,8 +8,8 @@
 
 namespace mtl {
 
-// Addresses that are never read or written, but distinct, so that views and overlaps of tensors can be
-// distinguished. With pointers of 32 bits there are 4 GiB.
+// Addresses that are never read or written. They are distinct, so that views and overlaps of tensors can be
+// distinguished. With 32-bit pointers, there are 4 GiB of addresses.
 class Addresses {
  public:
   // `first_bit`: the addresses begin at 2^first_bit if pointers have so many bits, otherwise at 4096.

@@ -10,7 +10,7 @@ namespace mtl::cuda {
 namespace {
 
 constexpr int kNumRounds = 5;
-// The approximate duration of one timing: events have a resolution of half a microsecond.
+// The approximate duration of a timing. Events have a resolution of half a microsecond.
 constexpr float kMillisecondsOfTiming = 0.3f;
 constexpr int kMostRuns = 20;
 // The least relative gain for a change. Medians of repeated matmuls are assumed to differ by less, and a
@@ -43,7 +43,7 @@ class Stopwatch {
     MTL_RETURN_IF_CUDA_ERROR(cudaEventCreateWithFlags(&end_, 0));
     return ok_status();
   }
-  // Measures the milliseconds of one run of `candidate`, which has run before without being refused.
+  // Measures the milliseconds of a run of `candidate`, which has already run without being refused.
   Status time(const Candidate& candidate, const EnqueueCandidate& enqueue, float* milliseconds) {
     MTL_RETURN_IF_CUDA_ERROR(cudaEventRecord(start_, compute_stream()));
     for (int run = 0; run < candidate.runs; ++run) {

@@ -30,7 +30,7 @@ __device__ __forceinline__ void load_row(float* to, const float* logits, int exp
   __syncthreads();
 }
 
-// Returns the entropy, in nats, of one lane's experts.
+// Returns the entropy of a lane's experts, in nats.
 __device__ __forceinline__ float entropy_of(const float* scores, int experts) {
   float sum = 0.0f;
   for (int e = static_cast<int>(threadIdx.x); e < experts; e += kRowThreads) {

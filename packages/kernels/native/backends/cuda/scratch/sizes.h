@@ -1,4 +1,4 @@
-// Sizes of grids and of scratch memory, which kernels and the declarations of their scratch memory share.
+// Sizes of grids and scratch memory, which kernels and the declarations of their scratch memory share.
 #pragma once
 
 #include <algorithm>
