@@ -4,13 +4,13 @@ import { loadAddon } from './load-addon.js';
 
 let loaded: LoadedKernels | undefined;
 
-/** Returns the addon, which is loaded at first use so that importing the package never fails. */
+/** Returns the addon. It is loaded at its first use, so that importing the package never fails. */
 export function addon(): KernelsAddon {
   loaded ??= loadAddon();
   return loaded.addon;
 }
 
-/** Returns the file that the addon was loaded from, and if it is WebAssembly. */
+/** Returns the file of the addon, and whether it is WebAssembly. */
 export function addonOrigin(): Omit<LoadedKernels, 'addon'> {
   loaded ??= loadAddon();
   const { path, isWebAssembly } = loaded;
@@ -64,7 +64,7 @@ export function callNative<T>(body: () => T): T {
  * Returns an external value through which another native addon accesses the memory of tensors by their
  * handles (see native/include/mtl/tensor_handle.h).
  *
- * @throws KernelError MTL_WEBASSEMBLY where the kernels are WebAssembly
+ * @throws KernelError MTL_WEBASSEMBLY if the kernels are WebAssembly
  */
 export function tensorApi(): unknown {
   if (addonOrigin().isWebAssembly) {
