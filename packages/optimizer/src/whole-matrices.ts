@@ -7,10 +7,10 @@ import type { ParameterRange } from './store/flat-layout.js';
 import type { ParallelGroups } from './store/parallel-groups.js';
 import type { ParameterStore } from './store/parameter-store.js';
 
-/** One of the `matrices` of a parameter. */
+/** An entry in the `matrices` of a parameter. */
 export interface MatrixOfParameter {
   readonly range: ParameterRange;
-  /** A box of the whole parameter. */
+  /** A box of the complete parameter. */
   readonly box: readonly Slice[];
 }
 
@@ -19,7 +19,10 @@ const measureShape = (box: readonly Slice[]): number[] => box.map(({ start, end 
 const computeStrides = (shape: readonly number[]): number[] =>
   shape.map((_, dim) => countElements(shape.slice(dim + 1)));
 
-/** Returns a view of the box `part` of a tensor that holds the box `whole`, both of one parameter. */
+/**
+ * Returns a view of the box `part` in a tensor that contains the box `whole`. Both are boxes of the same
+ * parameter.
+ */
 function boxIn(tensor: Tensor, { whole, part }: { whole: readonly Slice[]; part: readonly Slice[] }): Tensor {
   const strides = computeStrides(measureShape(whole));
   const offset = part.reduce((sum, { start }, dim) => sum + (start - whole[dim]!.start) * strides[dim]!, 0);
@@ -36,14 +39,14 @@ const isSame = (left: readonly Slice[], right: readonly Slice[]): boolean =>
   left.every(({ start, end }, dim) => start === right[dim]!.start && end === right[dim]!.end);
 
 /**
- * Whole matrices of values that ranks hold in parts, in the memory of the gradients: an update rule writes
- * its directions into this memory, gathers them, reads each matrix whole and writes the result of this rank's
- * shard back. Every rank reads the same bits. Where the ranks of a store own slices, the states stay in them:
- * a matrix that crosses slices is read by each rank that owns a part of it.
+ * Complete matrices of values that are sharded over ranks, in the memory of the gradients. An update rule
+ * writes its directions into this memory, gathers them, reads each complete matrix, and writes the result for
+ * this rank's shard back. Every rank reads the same bits. If the ranks of a store own slices, states are not
+ * moved. Each rank that owns a part of a matrix reads the complete matrix.
  */
 export class WholeMatrices {
   readonly #store: ParameterStore;
-  /** The processes that hold shards of one matrix: tp, of experts etp. */
+  /** The processes that share a matrix: along tp, for experts along etp. */
   readonly #sharing: ProcessGroup | undefined;
   /** The parameters whose matrices are read. */
   readonly #parameters: readonly Parameter[];
@@ -67,7 +70,7 @@ export class WholeMatrices {
     this.#parameters = all.filter((parameter) => parameter.matrices.length > 0 && isRead(parameter));
   }
 
-  /** Allocates the memory that `read` needs for these matrices, so that no step allocates. */
+  /** Allocates the memory that `read` needs for these matrices, so that no step allocates memory. */
   reserve(matrices: readonly MatrixOfParameter[]): void {
     const sizes = matrices
       .filter(({ range, box }) => !isSame(box, range.parameter.slices))
@@ -81,21 +84,21 @@ export class WholeMatrices {
     this.#shards = this.#roomFor(this.#shards, Math.max(0, ...sizes.map(({ gathered }) => gathered)));
   }
 
-  /** Starts to fetch the values that the store's other ranks have written; `read` waits for them. */
+  /** Starts to fetch the values that the store's other ranks have written. `read` waits for them. */
   gather(): void {
     this.#works = this.#store.shareGradients(this.#parameters);
   }
 
-  /** Waits for the communication that `gather` has started; ranks that read nothing call it too. */
+  /** Waits for the communication that `gather` has started. Ranks that read nothing also call it. */
   finishGather(): void {
     for (const work of this.#works) work.wait();
     this.#works = [];
   }
 
   /**
-   * Returns a reserved matrix [outputs, inputs] float32, gathered from all ranks that share it (tp, of
-   * experts etp), which must all call this method in the same order. The tensor is valid until the next call
-   * or `write`; the caller disposes of it.
+   * Returns a reserved matrix [outputs, inputs] float32, gathered from all ranks that share it (along tp, for
+   * experts along etp). All of them must call this method in the same order. The tensor is valid until the
+   * next call or `write`. The caller disposes of it.
    */
   read({ range, box }: MatrixOfParameter): Tensor {
     this.finishGather();
@@ -126,7 +129,7 @@ export class WholeMatrices {
     return whole;
   }
 
-  /** Writes this rank's shard of a matrix [outputs, inputs], in any floating dtype. */
+  /** Writes this rank's shard of a matrix [outputs, inputs], in any floating-point dtype. */
   write({ range, box }: MatrixOfParameter, matrix: Tensor): void {
     const { slices } = range.parameter;
     const part = intersection(box, slices);
@@ -145,7 +148,10 @@ export class WholeMatrices {
     this.dispose();
   }
 
-  /** Returns the box of each rank's shard of a matrix; one box if each rank holds the whole matrix. */
+  /**
+   * Returns the box of each rank's shard of a matrix. There is only one box if each rank has the complete
+   * matrix.
+   */
   #listShards(
     { name, slices }: Parameter,
     { box, own }: { readonly box: readonly Slice[]; readonly own: readonly Slice[] },

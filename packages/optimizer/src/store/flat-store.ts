@@ -24,16 +24,16 @@ const defaultBucketBytes = 16 * 1024 * 1024;
 const bytesPerGradient = Float32Array.BYTES_PER_ELEMENT;
 
 /**
- * One flat buffer for each kind of state, with every parameter a view into it: the optimizer runs over long
- * ranges, and gradients are reduced in contiguous buckets. Order: as the parameters come.
+ * A flat buffer for each kind of state, in the order of the parameters, which are views of the buffer. The
+ * optimizer thus processes long ranges, and gradients are reduced in contiguous buckets.
  *
  *   model       the compute dtype
  *   gradients   main gradients, in float32 or bfloat16
  *   master      the values that are trained, of the owned ranges (`OwnedValues`)
  *
- * Frozen parameters have only their values in the compute dtype, outside of the buffers. All values and
- * gradients stay in memory all the time. Subclasses differ in the elements that a rank owns, and in how the
- * ranks send these elements to each other.
+ * Frozen parameters have only values in the compute dtype, outside of the buffers. All values and gradients
+ * are always in memory. Subclasses define the elements that a rank owns, and how the ranks communicate these
+ * elements.
  */
 export abstract class FlatStore implements ParameterStore {
   readonly device: Device;
@@ -46,7 +46,7 @@ export abstract class FlatStore implements ParameterStore {
   readonly frozen: readonly Parameter[];
   readonly owned: readonly FlatRange[];
   readonly counted: readonly FlatRange[];
-  /** Buckets in the order in which their gradients become ready. */
+  /** The buckets, in the order in which their gradients become ready. */
   protected readonly buckets: readonly Bucket[];
   readonly #model: Tensor;
   readonly #gradients: Tensor;
@@ -200,7 +200,8 @@ export abstract class FlatStore implements ParameterStore {
   abstract publish(index: number): void;
   abstract waitForValues(): void;
   /**
-   * Starts to sum a bucket's gradients over the group: the sums of all its elements, or of this rank's slice.
+   * Starts to sum a bucket's gradients over the group. The result contains the sums for all elements of the
+   * bucket, or for this rank's slice.
    */
   protected abstract startReduction(bucket: Bucket, gradients: Tensor): Work;
 
@@ -210,12 +211,12 @@ export abstract class FlatStore implements ParameterStore {
   }
 }
 
-/** The parts of a parameter that this rank owns, each in one owned range. */
+/** Returns the slices of a parameter that this rank owns. Each is in a single owned range. */
 export function listOwnedParts({ owned }: Pick<ParameterStore, 'owned'>, range: FlatRange): FlatRange[] {
   return owned.map((each) => intersectRanges(each, range)).filter((part) => part !== undefined);
 }
 
-/** Writes the float32 values of a parameter to the master values of the parts that this rank owns. */
+/** Writes the float32 values of a parameter to the master values that this rank owns. */
 export function writeOwnedParts(
   store: Pick<ParameterStore, 'owned' | 'masterValues'>,
   range: FlatRange,

@@ -11,7 +11,7 @@ export interface ShardedGradients {
   readonly shard: Tensor;
 }
 
-/** Gradients whose sums over the ranks are under way. */
+/** The sums of gradients over the ranks that are in progress. */
 interface PendingReduction {
   readonly work: Work;
   readonly gradients: WholeGradients;
@@ -19,9 +19,9 @@ interface PendingReduction {
 }
 
 /**
- * The main gradients of units: they have memory from the first access of a backward pass on until the unit is
- * released after all its operations. Then they are reduce-scattered, every micro-batch, and added to slices.
- * At most one reduction is under way while the next unit computes.
+ * The main gradients of units. They have memory from the first access in a backward pass until the unit is
+ * released after all its operations. Then they are reduce-scattered and added to slices, in every
+ * micro-batch. At most one reduction is in progress while the next unit computes.
  */
 export class UnitGradients {
   readonly #gradients: readonly WholeGradients[];
@@ -62,7 +62,7 @@ export class UnitGradients {
     }
   }
 
-  /** Frees the memory of gradients that are not reduced; a reduction that is under way ends before. */
+  /** Frees the memory of gradients that are not reduced. First waits for a reduction in progress. */
   dispose(): void {
     const pending = this.#pending;
     this.#pending = undefined;
@@ -127,7 +127,7 @@ class WholeGradients {
     return this.#whole !== undefined;
   }
 
-  /** True if a backward pass has completed gradients of the bucket since they were taken. */
+  /** True if a backward pass has completed gradients of the bucket since the last call that took them. */
   get isReady(): boolean {
     return this.#isReady;
   }

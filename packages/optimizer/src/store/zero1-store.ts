@@ -6,8 +6,8 @@ import { FlatStore } from './flat-store.js';
 import type { ListedStore, StoreOptions } from './parameter-store.js';
 
 /**
- * A store in which every rank of the group keeps all values and gradients, and updates its slice of every
- * bucket, whose master values it alone has: reduce-scatter, update, all-gather in the compute dtype (the
+ * A store in which every rank of the group has all values and gradients, but only its own slice of the master
+ * values of every bucket. A step consists of reduce-scatter, update, and all-gather in the compute dtype (the
  * distributed optimizer; Rajbhandari et al. 2020, ZeRO-1).
  */
 export class Zero1Store extends FlatStore {
@@ -69,8 +69,8 @@ export const zero1 = {
 } as const satisfies ListedStore;
 
 /**
- * The gathers of parameters that are under way. A parameter waits for its bucket when it is next read, so
- * that gathers overlap with the forward pass unless `finish` is called.
+ * The gathers of parameters in progress. The next read of a parameter waits for its bucket, so that gathers
+ * overlap with the forward pass, unless `finish` is called.
  */
 class ParameterGatherer {
   #works: Work[] = [];
@@ -88,8 +88,8 @@ class ParameterGatherer {
   }
 
   /**
-   * Waits until nothing writes into the buffers any more, so that they can be freed. A failed operation has
-   * ended too; the reader of its result gets the error.
+   * Waits until no operation writes into the buffers, so that they can be freed. Failed operations count as
+   * ended. The reader of their result gets the error.
    */
   abandon(): void {
     for (const work of this.#works) {
