@@ -1,7 +1,7 @@
 import type { Dtype } from '@mtl/layout';
 
 /**
- * The bytes per element of every dtype that this package can read and write; keys are the names in
+ * The bytes per element of every dtype that this package can read and write. Keys are the names in
  * safetensors headers.
  */
 export const dtypeBytes = {
@@ -30,8 +30,8 @@ export function isDtype(value: unknown): value is Dtype {
 }
 
 /**
- * Sorts tensors so that wide dtypes come first; the order is otherwise unchanged. If they are written in this
- * order, each tensor starts at a multiple of its element size in the file.
+ * Sorts tensors so that wide dtypes come first, and otherwise keeps their order. If tensors are written in
+ * this order, each tensor starts at a multiple of its element size in the file.
  */
 export function inAlignedOrder<Tensor extends { readonly dtype: Dtype }>(
   tensors: readonly Tensor[],

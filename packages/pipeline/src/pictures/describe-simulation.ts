@@ -12,7 +12,7 @@ interface SimulationDescription {
   readonly memoryLines: readonly string[];
 }
 
-/** Describes the schedule, its bubble and its memory in one sentence each. */
+/** Describes the schedule, its bubble and its memory, in one sentence each. */
 export function describeSimulation(simulation: Simulation): SimulationDescription {
   const { schedule, stepTime, bubbleFraction, hasBarrier, ranks } = simulation;
   const { name, numMicroBatches, placement, actions } = schedule;

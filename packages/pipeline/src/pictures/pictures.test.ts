@@ -125,7 +125,7 @@ describe('timelineSvg', () => {
       [4, 2],
       [7, 2],
     ]);
-    // One grey row per rank, as wide as the step of 9 units.
+    // there is a grey row per rank, with the width of the step of 9 units
     expect(svg.match(/width="198" height="26" fill="#dcdcdc"/g)).toHaveLength(2);
   });
 

@@ -23,8 +23,8 @@ export function oneForwardOneBackward(size: ScheduleSize): PipelineSchedule {
 }
 
 /**
- * Builds the order of a model in one stage: forward and backward of one micro-batch after the other. The
- * activations of only one micro-batch are alive at a time.
+ * Builds the order of a model in one stage: forward and backward of each micro-batch in turn. The activations
+ * of only one micro-batch are alive at a time.
  */
 export function oneStage(numMicroBatches: number): PipelineSchedule {
   const actions = Array.from({ length: numMicroBatches }, (_, microBatch): ScheduleAction[] => [

@@ -31,7 +31,7 @@ const anySchedule = fc
     return buildSchedule(name, { numStages, numMicroBatches });
   });
 
-/** Generates a schedule and the position of one of its actions. */
+/** Generates a schedule, and the position of an action in it. */
 const anyAction = anySchedule.chain((schedule) =>
   fc
     .record({ rank: fc.nat(schedule.actions.length - 1), position: fc.nat() })
@@ -155,7 +155,7 @@ describe('checkSchedule on mutations', () => {
         if (isFine) expect(kinds).toEqual(new Set());
         else expect([['order'], ['deadlock']]).toContainEqual([...kinds]);
       }),
-      // The seed is fixed, so that both outcomes are certain to occur.
+      // the seed is fixed, so that both outcomes occur
       { numRuns: 150, seed: 4 },
     );
     expect(seen.broken).toBeGreaterThan(20);

@@ -2,9 +2,9 @@ import { alignColumns } from '../align-columns.js';
 import type { ProfiledOperation, StepProfile } from './operation-profile.js';
 import { leastSeconds, type Roofline } from './roofline.js';
 
-/** The largest number of matmul sizes that are listed; those that take the most time are chosen. */
+/** The maximum number of matmul sizes in the list. The sizes that take the most time are listed. */
 const numListedMatmuls = 16;
-/** An operation gets its own line if it takes at least this fraction of a step. */
+/** An operation has a separate line if it takes at least this fraction of a step. */
 const leastPart = 0.002;
 
 /** Formats the times of profiled steps as tables: by operation, and matmuls by their sizes. */
