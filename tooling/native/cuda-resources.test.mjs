@@ -8,7 +8,7 @@ const script = fileURLToPath(new URL('cuda-resources.mjs', import.meta.url));
 const folder = testFolder('cuda-resources');
 const hasCompiler = spawnSync(process.env.NVCC ?? 'nvcc', ['--version']).status === 0;
 
-// 64 numbers that are all needed at once, in a block of 1024 threads two of which must fit: 32 registers for
+// 64 numbers that are all needed at once, in a block of 1024 threads, and two blocks must fit: 32 registers for
 // a thread
 const kernel = (comment) => `${comment}
 #include "backends/cuda/instructions/ptx.h"

@@ -35,7 +35,7 @@ function waitUntilUp(name) {
  * Two hosts on one machine: network namespaces joined by a cable.
  *
  * @typedef {object} NetworkHosts
- * @property {(host: number) => readonly string[]} prefixOf the command that runs a program on host 0 or 1, in
+ * @property {(host: number) => readonly string[]} choosePrefix the command that runs a program on host 0 or 1, in
  *   its place
  * @property {(host: number) => string} formatAddress the address of host 0 or 1
  * @property {string} socketInterface the name of the interface, on both
@@ -72,7 +72,7 @@ export function createNetworkHosts() {
     throw error;
   }
   return {
-    prefixOf: (host) => ['ip', 'netns', 'exec', names[host]],
+    choosePrefix: (host) => ['ip', 'netns', 'exec', names[host]],
     formatAddress,
     socketInterface,
     cut: () => must(ip('-n', second, 'link', 'set', socketInterface, 'down')),

@@ -14,7 +14,7 @@ export const hasTransformersJs = existsSync(join(transformersJsFolder, 'installe
 
 /**
  * A question about a directory: the logits after sequences of tokens of a GPT, in one batch that is padded on
- * the left; with a `count` the most likely tokens after each of them. Calls of a pipeline, each with its
+ * the left; with a `count` the most likely tokens after each text. Calls of a pipeline, each with its
  * arguments. Pairs of texts to classify.
  *
  * @typedef {{

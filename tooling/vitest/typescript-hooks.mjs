@@ -1,5 +1,5 @@
 // Module hooks through which Node runs the TypeScript of the workspace. Tests start hundreds of processes,
-// each of which imports hundreds of files: a file is compiled once and kept until it changes.
+// and each test imports hundreds of files: a file is compiled once and kept until it changes.
 import { createHash } from 'node:crypto';
 import { mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';

@@ -22,7 +22,7 @@ import {
 async function trainGpt(run: OpenedRun): Promise<void> {
   // World and mesh: `run.world` has the processes of the job; it is undefined for a single process.
   // `run.processes` has the coordinates of this process in the mesh of tp x dp x pp, and its process groups.
-  // Ranks of a tp group share every layer, those of a dp group divide the samples of a step, and those of a
+  // Ranks of a tp group share every layer, ranks of a dp group divide the samples of a step, and ranks of a
   // pp group have consecutive layers.
 
   // Data: documents as token ids, and the tokenizer that made the ids. Documents are split into samples of

@@ -313,7 +313,7 @@ function choosePlacement(
     throw new UsageError(
       'MTL_SHAPE',
       `parameter ${name} holds a part of dimension ${unnamed}, which its placement does not shard`,
-      { expected: 'placement.sharded: an axis of the mesh for every dimension of which `slices` is a part' },
+      { expected: 'placement.sharded: an axis of the mesh for every dimension that `slices` divides' },
     );
   }
   return { view: 'dense', rows: [], stages: 'one', ...placement, sharded };

@@ -207,7 +207,7 @@ function withoutMarks(marked: string, what: string): RenderedConversation {
       start = undefined;
     } else if (part === startMark || part === endMark) {
       throw templateError(`${what}: {% generation %} and {% endgeneration %} do not match`, {
-        expected: 'none of them inside another, or in a text that is cut',
+        expected: 'not nested, and not in a truncated text',
       });
     } else text += part;
   }

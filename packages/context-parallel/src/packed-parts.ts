@@ -27,7 +27,7 @@ export function listDocuments(keyStart: Int32Array, sequenceLength: number): rea
     if (keyStart[index] !== start) {
       const what = `the first key of position ${start} of sample ${sample} is ${keyStart[index]}`;
       throw new UsageError('MTL_CONTEXT_PARALLEL', what, {
-        expected: 'the position itself, where a document begins, or that of the position before it',
+        expected: 'the position itself, where a document begins, or the start at the position before it',
       });
     }
     while (index < limit && keyStart[index] === start) index++;

@@ -101,7 +101,7 @@ async function listen(
       });
     }
     throw new ConfigurationError('MTL_WATCH_HOST', `--host ${host}: ${message}`, {
-      expected: 'an address of this machine: 127.0.0.1, or 0.0.0.0 for all of them',
+      expected: 'an address of this machine: 127.0.0.1, or 0.0.0.0 for all addresses',
       cause,
     });
   }

@@ -85,7 +85,7 @@ export class NumMicroBatches {
   /**
    * Returns the batch of the step that begins after `consumedSamples` samples.
    *
-   * @param consumedSamples all samples consumed so far, including those of earlier, resumed runs
+   * @param consumedSamples all samples consumed so far, including samples of earlier, resumed runs
    */
   at(consumedSamples: number): StepBatch {
     const globalBatchSize = sizeAt(consumedSamples, this.#options);

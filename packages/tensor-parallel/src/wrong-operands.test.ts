@@ -13,7 +13,7 @@ describe.each(names)('%s', (name) => {
   const operation = (operations as unknown as Record<string, (...values: unknown[]) => unknown>)[name]!;
 
   it.each(wrong.map((value) => [value]))(
-    'refuses %j with a code, as options and as each of them',
+    'refuses %j with a code, as options and as each option',
     (value) => {
       const tape = new Tape();
       const every = new Proxy({}, { get: (_, key) => (key === 'tensorParallel' ? undefined : value) });

@@ -138,7 +138,7 @@ function makeParts(
     if (content === '') {
       throw tokenizerError(
         file,
-        `has the added token ${JSON.stringify(token.content)}, of which the normalizer leaves nothing`,
+        `has the added token ${JSON.stringify(token.content)}, which the normalizer makes empty`,
         { expected: 'one with "normalized": false, or a normalizer that keeps it' },
       );
     }

@@ -4,7 +4,7 @@
  *   [--epochs N] [--seeds 1,2,3] [--lr X] [--scratch-lr X] [--threads N]
  *
  * Does pretraining pay? Pretrains a BERT on the bundled corpus, makes small tasks of the same
- * formats as MNLI, QQP, RACE and SQuAD from that corpus, and fine-tunes for each of them from the pretrained
+ * formats as MNLI, QQP, RACE and SQuAD from that corpus, and fine-tunes for each task from the pretrained
  * weights and from initial ones, all else equal. Ends with exit status 1 unless the median of every task's
  * score is better for the pretrained one by more than two standard errors. What is there already in the
  * directory, weights and tasks, is not made again. The protocol is in docs/benchmarks/bert.md. Shorter

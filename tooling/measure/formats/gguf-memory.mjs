@@ -71,7 +71,7 @@ const countValues = (shape) => shape.reduce((product, size) => product * size, 1
  * Returns a row as bits of bfloat16. The values are whole numbers up to 127 in magnitude, which 8 bits store
  * exactly.
  */
-function rowOf(length, seed) {
+function makeRow(length, seed) {
   const floats = Float32Array.from({ length }, (_, index) =>
     index % 32 === 0 ? 127 : ((index * seed) % 255) - 127,
   );
@@ -111,7 +111,7 @@ async function writeWeights(directory) {
       weight_map[name] = file;
       const [rows, columns] = shape;
       if (columns === undefined) continue;
-      const row = Buffer.from(rowOf(columns, 7).bits.buffer);
+      const row = Buffer.from(makeRow(columns, 7).bits.buffer);
       for (const at of [0, rows - 1])
         await handle.write(row, 0, row.length, 8 + json.length + offset + at * 2 * columns);
       if (size !== rows * row.length) throw new Error(`${name} is not a matrix`);
@@ -178,7 +178,7 @@ async function check(path) {
   const { readGguf } = await import('@mtl/formats/gguf');
   const { hostTensor } = await import('@mtl/checkpoint');
   const file = await readGguf(path);
-  const expected = rowOf(h, 7).floats;
+  const expected = makeRow(h, 7).floats;
   for (const name of ['embedding.word_embeddings.weight', 'output_layer.weight']) {
     for (const [row, values] of [
       [0, expected],

@@ -25,7 +25,7 @@ const { values } = parseArgs({
   },
 });
 const samples = 2;
-/** `paper`: on as many V100s; for model and data parallelism on 64 times as many. */
+/**`paper`: on the same number of V100s; for model and data parallelism on 64 times this number. */
 const rows = [
   row('one rank', { paper: '100 %' }),
   row('model parallel: tp 2', { tp: 2, paper: '95 %' }),
@@ -78,7 +78,7 @@ for (const each of rows) {
     `${name} ${ranks} ${`${(params / 1e6).toFixed(0)} M`.padStart(11)} ${computeRate(each).toFixed(4).padStart(17)} ` +
       `${`${((100 * computeRate(each)) / computeRate(rows[0])).toFixed(0)} %`.padStart(11)}  ${each.paper}`,
   );
-  // the same model on the same samples has the same loss; of small initial weights it is that of guessing,
+  // the same model on the same samples has the same loss; with small initial weights it is the loss of guessing,
   // within 5 %: the logits' variance of 0.02^2 x hidden size adds half of itself
   const twin = fitting.find(({ model, batch }) => model === each.model && batch === each.batch);
   const difference = Math.abs(losses[0] / runs.get(twin.name)[0].losses[0] - 1);

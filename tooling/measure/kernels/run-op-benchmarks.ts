@@ -186,7 +186,7 @@ afterAll(() => {
   );
   console.log(
     [
-      `${device}; host: ${instructionSet}, ${numThreads} threads, oneDNN ${onednnVersion}; peer: a copy of as many bytes, or the library's matmul`,
+      `${device}; host: ${instructionSet}, ${numThreads} threads, oneDNN ${onednnVersion}; peer: a copy of the same size, or the library's matmul`,
       `${'operation'.padEnd(74)} ${'dtype'.padEnd(9)} ${'median ms'.padStart(9)} ${'rate'.padStart(15)} ${'peer'.padStart(15)} ${'ratio'.padStart(7)}`,
       ...lines,
     ].join('\n'),

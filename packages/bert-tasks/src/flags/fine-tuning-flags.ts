@@ -208,7 +208,7 @@ export function missingFineTuningFlags(options: FineTuningOptions): readonly Mis
 }
 
 function refuseConflicts({ task, squadVersion, bf16, fp16, ...options }: FineTuningOptions): void {
-  const conflict = (what: string, remedy = 'leave one of them out'): never => {
+  const conflict = (what: string, remedy = 'leave out one'): never => {
     throw new ConfigurationError('MTL_FLAG_CONFLICT', what, { remedy });
   };
   if (squadVersion !== undefined && task !== undefined && task !== 'squad') {
@@ -217,7 +217,7 @@ function refuseConflicts({ task, squadVersion, bf16, fp16, ...options }: FineTun
       'leave --squad-version out, or pass --task squad',
     );
   }
-  if (bf16 === true && fp16 === true) conflict('--bf16 and --fp16: a model computes in one of them');
+  if (bf16 === true && fp16 === true) conflict('--bf16 and --fp16: a model computes in only one');
   const { load, loadHf, numLayers, hiddenSize, numAttentionHeads } = options;
   const model = load === undefined ? loadHf && '--load-hf' : '--load';
   if (model !== undefined && (numLayers ?? hiddenSize ?? numAttentionHeads) !== undefined) {

@@ -433,7 +433,7 @@ function checkSetNames({ task, data }: FineTuningConfiguration): void {
   throw new ConfigurationError(
     'MTL_FLAG_CONFLICT',
     `${first} and ${second}: results of both would be called ${setName(second)}`,
-    { expected: 'sets of different names', remedy: 'rename one of them, or score it in a run of its own' },
+    { expected: 'sets of different names', remedy: 'rename one, or score it in a run of its own' },
   );
 }
 

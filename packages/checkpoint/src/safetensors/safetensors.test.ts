@@ -146,7 +146,7 @@ describe('SafetensorsFile', () => {
     );
   });
 
-  it('reads boxes that span several blocks and parts of them', async () => {
+  it('reads boxes that span several blocks, and parts of blocks', async () => {
     // 3000 rows of 1000 F32 are 12 MB: four blocks of 4 MiB with boundaries inside rows
     const path = join(directory, 'large.safetensors');
     const values = Float32Array.from({ length: 3_000_000 }, (_, index) => index);

@@ -20,7 +20,7 @@ export function commandLineError(error: CommanderError, at: Command): Configurat
     const names = at.commands.map((known) => known.name());
     return new ConfigurationError('MTL_COMMAND_MISSING', `${command} does nothing without a subcommand`, {
       expected: `${command} ${names.join(' | ')}`,
-      remedy: `${command} --help describes each of them`,
+      remedy: `${command} --help describes each`,
     });
   }
   const [what = '', suggestion = ''] = error.message.replace(/^error: /, '').split('\n');

@@ -53,7 +53,7 @@ export function withModelDirectory<Values extends ModelFlagValues>(
   const other = flags.load ?? flags.loadHf;
   if (other !== undefined) {
     throw new ConfigurationError('MTL_FLAG_CONFLICT', `${directory} and ${other} are two models`, {
-      remedy: 'leave one of them out',
+      remedy: 'leave out one',
     });
   }
   const isHuggingFace = flagOfModel(directory, '') === 'load-hf';
@@ -91,8 +91,8 @@ export async function loadModelOfFlags(
   { processes, numLocal, isFirst }: SharingProcesses = alone,
 ): Promise<LoadedGpt> {
   if (flags.bf16 === true && flags.fp16 === true) {
-    throw new ConfigurationError('MTL_FLAG_CONFLICT', '--bf16 and --fp16: a model computes in one of them', {
-      remedy: 'leave one of them out',
+    throw new ConfigurationError('MTL_FLAG_CONFLICT', '--bf16 and --fp16: a model computes in only one', {
+      remedy: 'leave out one',
     });
   }
   const dtype: DType = flags.bf16 === true ? 'bfloat16' : flags.fp16 === true ? 'float16' : 'float32';

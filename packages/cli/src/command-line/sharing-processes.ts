@@ -62,7 +62,7 @@ export async function withSharingProcesses(
         `${size} process(es) for a model that ${asked} share: ${text}`,
         {
           expected: `${asked} processes`,
-          remedy: `start as many with npx mtl run --nproc-per-node ${asked}, or choose sizes whose product is ${size}`,
+          remedy: `start this number with npx mtl run --nproc-per-node ${asked}, or choose sizes whose product is ${size}`,
         },
       );
     }

@@ -226,7 +226,7 @@ function withOneDtype({ outtype, ...flags }: ConvertFlags): ConvertFlags {
   if (outtype === undefined) return flags;
   if (flags.dtype === undefined) return { ...flags, dtype: outtype };
   throw new ConfigurationError('MTL_FLAG_CONFLICT', 'mtl convert: --outtype is the same as --dtype', {
-    remedy: 'pass one of them',
+    remedy: 'pass only one',
   });
 }
 
@@ -239,7 +239,7 @@ function checkDtype({ dtypes, name, severalDtypes }: WeightFormat, { dtype }: Co
     `mtl convert: --dtype ${dtype} is not written as ${name}`,
     {
       expected: `${severalDtypes === true ? 'some' : 'one'} of ${dtypes.join(', ')}`,
-      remedy: 'choose one of them, or another format',
+      remedy: 'choose one, or another format',
     },
   );
 }

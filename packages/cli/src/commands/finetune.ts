@@ -58,7 +58,7 @@ function missingFlags(values: FinetuneValues): readonly MissingWord[] {
     throw new ConfigurationError(
       'MTL_FLAG_CONFLICT',
       '--recompute-activations and --recompute-granularity full: --recompute-activations means --recompute-granularity selective',
-      { remedy: 'leave one of them out' },
+      { remedy: 'leave out one' },
     );
   }
   return missing;

@@ -101,7 +101,7 @@ async function continueTexts(options: {
 function checkPrompts({ prompt, promptFile }: GenerateFlags): void {
   if (prompt === undefined || promptFile === undefined) return;
   throw new ConfigurationError('MTL_FLAG_CONFLICT', '--prompt and --prompt-file are two prompts', {
-    remedy: 'leave one of them out',
+    remedy: 'leave out one',
   });
 }
 

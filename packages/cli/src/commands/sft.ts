@@ -83,7 +83,7 @@ export function flagsOfModel(argv: readonly string[]): readonly string[] {
   const other = argv.find((word) => /^--(load|load[-_]hf)(=|$)/.test(word));
   if (other !== undefined) {
     throw new ConfigurationError('MTL_FLAG_CONFLICT', `--model ${directory} and ${other} name two models`, {
-      remedy: 'leave one of them out: --model to begin, --load to go on with a run',
+      remedy: 'leave out one: --model to begin, --load to go on with a run',
     });
   }
   const isHuggingFace = flagOfModel(directory, '--model') === 'load-hf';

@@ -184,7 +184,7 @@ function refuseContradiction(options: { target: string; before: SeenFlag; second
   throw new ConfigurationError(
     'MTL_FLAG_REPEATED',
     `${formatFlag(before.written)} and ${formatFlag(second.written)} contradict each other`,
-    { expected: 'one of them', remedy: 'leave the other one out', details: { flag: target } },
+    { expected: 'only one', remedy: 'leave the other one out', details: { flag: target } },
   );
 }
 

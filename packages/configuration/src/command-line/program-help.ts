@@ -29,7 +29,7 @@ const programHelp = (model: ModelKind): ReadonlyArray<readonly [string, string]>
     '--preset NAME',
     `A named set of flags: ${Object.keys(findPresets(model).presets).join(', ')}; or none. ` +
       `[${findPresets(model).whenNothingIsAsked} without --config, --load, --load-hf and flags of model size, data ` +
-      'and tokenizer; none with one of them]',
+      'and tokenizer; none with either]',
   ],
   ['--config FILE', 'Flags from a YAML or JSON file; flags of the command line override them.'],
   ['--debug', 'Prints errors with their stack.'],

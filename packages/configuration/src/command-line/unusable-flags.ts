@@ -41,7 +41,7 @@ export function unusableFlagsError(
     first.code,
     `${flags.length} flags ${where} cannot be used:${lines.join('')}`,
     {
-      remedy: 'change or leave out each of them',
+      remedy: 'change or leave out each flag',
       details: { flags: flags.map(({ code, details }) => ({ code, ...details })) },
     },
   );

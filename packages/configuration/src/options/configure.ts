@@ -20,7 +20,7 @@ import {
 } from './run-options.js';
 
 /**
- * Returns the flags for a run's options, completed by preset and defaults. The result equals that of
+ * Returns the flags for a run's options, completed by preset and defaults. The result equals the result of
  * `parseFlags` for a command line.
  *
  * @throws ConfigurationError `MTL_OPTION` for an unknown topic or option, with the nearest known name, and

@@ -143,7 +143,7 @@ const llamaAndQwenPresets = {
 };
 
 /**
- * Mixtral (Jiang et al. 2024, table 1): every layer has experts, and a token uses two of them. The recipe and
+ * Mixtral (Jiang et al. 2024, table 1): every layer has experts, and a token uses two. The recipe and
  * the data are not published. Learning rates and batch sizes are taken from Llama 3's presets, and the
  * coefficient of the balancing loss from Megatron-LM's example. This type of balancing loss does not depend
  * on how the batch is split.

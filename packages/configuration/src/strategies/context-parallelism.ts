@@ -193,7 +193,7 @@ function readLevels(
       ? `--cp-comm-type a2a+p2p needs --${name}`
       : `${given.written(name)} are no two sizes whose product is --context-parallel-size ${size}`,
     {
-      expected: `processes that exchange heads, and blocks of them: --${name} N M with N x M = ${size}`,
+      expected: `processes that exchange heads, and blocks of such processes: --${name} N M with N x M = ${size}`,
       remedy: `pass --${name} ${inner} ${size / inner}`,
       details: { size, levels },
     },

@@ -248,7 +248,7 @@ function copiesIn(worldSize: number, axes: readonly AxisSize[]): number {
       `${sizes} = ${modelSize}`,
     {
       expected: `a multiple of ${modelSize} processes`,
-      remedy: `start as many with npx mtl run --nproc-per-node ${modelSize}, or choose smaller sizes`,
+      remedy: `start this number with npx mtl run --nproc-per-node ${modelSize}, or choose smaller sizes`,
       details: { worldSize, ...Object.fromEntries(axes.map(({ word, size }) => [word, size])) },
     },
   );

@@ -85,7 +85,7 @@ function checkSize(
     if (has === asked) continue;
     throw new ConfigurationError('MTL_SCHEDULE_MODULE', `${name} made ${has} ${what}`, {
       expected: `${asked} ${what}`,
-      ...(what === 'chunks' ? { remedy: 'pass as many chunks for each stage as the function makes' } : {}),
+      ...(what === 'chunks' ? { remedy: 'pass the function's number of chunks for each stage' } : {}),
       details: { name, what, has, asked },
     });
   }

@@ -122,7 +122,7 @@ function checkMockData(flags: FlagReader): void {
     flags.conflict({
       flags: ['mock-data', other],
       why: 'a run learns from made-up data or from data of your own',
-      remedy: 'leave one of them out',
+      remedy: 'leave out one',
     });
   }
 }

@@ -112,7 +112,7 @@ export class FlagReader {
       'MTL_FLAG_CONFLICT',
       `${this.written(first)} and ${this.written(second)}: ${why}`,
       {
-        remedy: remedy ?? `leave one of them out`,
+        remedy: remedy ?? `leave out one`,
         details: { flags: [first, second] },
       },
     );

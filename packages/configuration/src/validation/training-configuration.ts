@@ -185,7 +185,7 @@ function refuseIterations(flags: FlagReader, batches: NumMicroBatches): never {
     `${flags.written('rampup-batch-size')} counts samples, but training is counted in iterations`,
     {
       expected: instead,
-      remedy: `replace ${inForce.map(({ given }) => given).join(' ')} by ${instead}, which is as many steps`,
+      remedy: `replace ${inForce.map(({ given }) => given).join(' ')} by ${instead}, which is the same number of steps`,
       details: { flag: 'rampup-batch-size', instead },
     },
   );

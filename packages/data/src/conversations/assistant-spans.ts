@@ -80,7 +80,7 @@ function markedAnswers(
       `${template.name} marks ${marked.length} texts as the assistant's, of ${numAnswers} messages`,
       {
         expected: '{% generation %} and {% endgeneration %} around each message of the assistant',
-        remedy: 'name a template that has them, or none of them, with --chat-template FILE',
+        remedy: 'name a template that has all marks, or none, with --chat-template FILE',
       },
     );
   }

@@ -26,7 +26,7 @@ export interface ConversationFiles {
   readonly long: LongConversationRule;
 }
 
-/** Files of conversations, and the settings for making samples of them. */
+/** Files of conversations, and the settings for making samples. */
 export interface ConversationDatasetsOptions extends ConversationFiles {
   readonly template: ChatTemplate;
   readonly tokenizer: Tokenizer;

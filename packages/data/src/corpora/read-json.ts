@@ -28,7 +28,7 @@ function readText(record: JsonRecord, { path, key }: { readonly path: string; re
     return corpusError({
       ...at,
       what: `is not JSON (${(cause as Error).message})`,
-      expected: `one object per line, {"${key}": "..."}, or an array of them`,
+      expected: `one object per line, {"${key}": "..."}, or an array of such objects`,
       remedy: /^\s*\{\s*$/.test(text)
         ? `write every object in one line, for example with jq -c . ${path}`
         : `repair or remove the ${element === undefined ? 'line' : 'element'}`,

@@ -89,7 +89,7 @@ export class RandomState {
       throw new UsageError(
         'MTL_DATA_CHOICE',
         `choice got ${values.length} values and ${probabilities.length} probabilities`,
-        { expected: 'as many probabilities as values, and at least one' },
+        { expected: 'one probability for each value, and at least one' },
       );
     }
     const cumulative: number[] = [];

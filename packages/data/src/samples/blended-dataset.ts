@@ -175,7 +175,7 @@ function checkBlend(options: BlendedDatasetOptions<NumberedBatch>): void {
     weights.every((weight) => Number.isFinite(weight) && weight >= 0) && weights.some((w) => w > 0);
   if (!usable || (size === undefined && !weights.every(Number.isInteger))) {
     throw new DataError('MTL_DATA_BLEND_WEIGHTS', `the weights ${weights.join(', ')} are not usable`, {
-      expected: 'non-negative numbers, not all of them zero',
+      expected: 'non-negative numbers, not all zero',
     });
   }
   const lengths = new Set(datasets.map((dataset) => dataset.sequenceLength));

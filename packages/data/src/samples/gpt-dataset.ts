@@ -214,7 +214,7 @@ export function openGptDataset(options: GptDatasetOptions): GptDataset {
 }
 
 /**
- * Opens a split of synthetic data without files and cache. The samples are those of Megatron-LM's
+ * Opens a split of synthetic data without files and cache. The samples equal the samples of Megatron-LM's
  * MockGPTDataset.
  *
  * @throws UsageError MTL_DATA_MASKING without `vocabularySize` and `endOfDocument`

@@ -47,7 +47,7 @@ export function shareOfSampler({
   throw new UsageError(
     'MTL_DATA_SAMPLER',
     'shareOfBatch is given, and dataParallelRank or dataParallelSize, its names of before',
-    { expected: 'one of them', remedy: 'leave out dataParallelRank and dataParallelSize', exitCode: 2 },
+    { expected: 'only one', remedy: 'leave out dataParallelRank and dataParallelSize', exitCode: 2 },
   );
 }
 

@@ -112,7 +112,7 @@ export function modelTypeFor(model: GptModelConfiguration, origin?: HuggingFaceO
     {
       expected:
         "a GPT with a GPT-2's, Llama's, Mistral's, SmolLM3's, Qwen2's, Qwen3's, Mixtral's, Qwen3-MoE's, Qwen2-MoE's or OLMoE's blocks",
-      remedy: 'train a model with the blocks of one of them',
+      remedy: 'train a model with the blocks of such an architecture',
       exitCode: 2,
     },
   );

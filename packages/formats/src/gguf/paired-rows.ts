@@ -33,12 +33,12 @@ export function pairedRows(
   mapping: WeightMapping,
   { heads, headSize }: { readonly heads: readonly number[]; readonly headSize: number },
 ): WeightMapping {
-  const runsOf = (source: number): readonly ValueRun[] => {
-    const runs = mapping.runsOf!(source);
+  const listRuns = (source: number): readonly ValueRun[] => {
+    const runs = mapping.listRuns!(source);
     const numHeads = heads[source];
     if (numHeads === undefined) return runs;
     const numValues = runs.reduce((sum, { length }) => sum + length, 0);
     return composedRuns(runsOfPairs({ numHeads, headSize }, numValues), runs);
   };
-  return mappingOfRuns({ ...mapping, runsOf });
+  return mappingOfRuns({ ...mapping, listRuns });
 }

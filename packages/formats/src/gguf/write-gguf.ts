@@ -56,7 +56,7 @@ export async function writeGguf(options: WriteGgufOptions): Promise<readonly str
   const written = tensorSources({
     names: ggufWeightNames(modelType, model),
     tensors,
-    typeOf: (tensor) => storedType(tensor, dtype, typed),
+    chooseType: (tensor) => storedType(tensor, dtype, typed),
   });
   const notice = replacedTypesNotice(written, dtype, typed);
   await writeGgufFile({

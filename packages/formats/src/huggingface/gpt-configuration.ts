@@ -63,7 +63,7 @@ export function parseEndTokens(fields: JsonFields, vocabularySize: number): read
     // transformers writes GPT-2's end token 50256 by default, even for a smaller vocabulary
     return ids.filter((id) => id < vocabularySize);
   }
-  throw fields.refuse('eos_token_id', 'a token id or a list of them');
+  throw fields.refuse('eos_token_id', 'a token id or a list of token ids');
 }
 
 /** Returns the config.json fields of a GPT-2, a Llama or a model derived from Llama. */

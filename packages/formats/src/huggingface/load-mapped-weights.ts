@@ -164,15 +164,15 @@ export class MappedWeights {
       boxes.reset();
       const spare = () => boxes.bytes(bytesOfBox(one.tensor));
       await fillTensor(one.tensor, spare, async (memory) => {
-        if (one.mapping.runsOf === undefined) await this.#fillWhole(one, memory);
+        if (one.mapping.listRuns === undefined) await this.#fillWhole(one, memory);
         else await this.#fillParts(one, memory);
       });
     }
   }
 
-  /** Returns the largest number of a tensor's values that are converted at a time. */
-  #partOf({ tensor, mapping }: Filled): number {
-    const isInParts = mapping.runsOf !== undefined && this.#weights.readsRanges === true;
+  /** Returns the number of a tensor's values that are converted at a time. */
+  #countAtOnce({ tensor, mapping }: Filled): number {
+    const isInParts = mapping.listRuns !== undefined && this.#weights.readsRanges === true;
     return isInParts ? this.#valuesAtOnce : tensor.globalShape.reduce((product, size) => product * size, 1);
   }
 
@@ -182,16 +182,16 @@ export class MappedWeights {
    */
   #bytesOnTheWay(filled: Filled): number {
     const volume = filled.tensor.globalShape.reduce((product, size) => product * size, 1);
-    return Math.min(volume, 2 * this.#partOf(filled)) * (Float64Array.BYTES_PER_ELEMENT + 3 * 4) + 64;
+    return Math.min(volume, 2 * this.#countAtOnce(filled)) * (Float64Array.BYTES_PER_ELEMENT + 3 * 4) + 64;
   }
 
   /** Fills the box of a tensor part by part. float32 values are read directly into the box. */
   async #fillParts(filled: Filled, memory: Uint8Array): Promise<void> {
     const { tensor, mapping, dtype } = filled;
     const plan = runsOfBox(tensor);
-    const runs = mapping.sources.map((_, source) => mapping.runsOf!(source));
+    const runs = mapping.sources.map((_, source) => mapping.listRuns!(source));
     const total = valuesOfBox(tensor);
-    const [atOnce, size] = [this.#partOf(filled), dtypeBytes[dtype]];
+    const [atOnce, size] = [this.#countAtOnce(filled), dtypeBytes[dtype]];
     for (let start = 0; start < total; start += atOnce) {
       this.#reset();
       const end = Math.min(start + atOnce, total);

@@ -105,7 +105,7 @@ describe('the concentration of a model with yarn', () => {
 });
 
 describe('further parameters of yarn', () => {
-  it('are written where they are not those of transformers', () => {
+  it('are written where they differ from transformers', () => {
     const others = { beta_fast: 16, beta_slow: 2, truncate: false };
     expect(writtenYarn(readYarn(others))).toEqual(others);
     expect(writtenYarn(readYarn({ beta_fast: 32, beta_slow: null, truncate: true }))).toEqual({});

@@ -23,7 +23,7 @@ export interface WeightMapping {
    * the order of the logical tensor. With runs, a part of the tensor can be read or written alone. Absent:
    * the file has rows in another order, or other values.
    */
-  runsOf?(source: number): readonly ValueRun[];
+  listRuns?(source: number): readonly ValueRun[];
   /**
    * The stored dtype of the tensor, if it does not depend on the dtype of the other tensors. Absent: the same
    * dtype as the other tensors.
@@ -47,22 +47,22 @@ const isWhole = ([run, ...others]: readonly ValueRun[], length: number): boolean
  * become zero. Every value of a source is in a run.
  */
 export function mappingOfRuns(
-  mapping: Pick<WeightMapping, 'name' | 'globalShape' | 'sources'> & Required<Pick<WeightMapping, 'runsOf'>>,
+  mapping: Pick<WeightMapping, 'name' | 'globalShape' | 'sources'> & Required<Pick<WeightMapping, 'listRuns'>>,
 ): WeightMapping {
-  const { globalShape, sources, runsOf } = mapping;
+  const { globalShape, sources, listRuns } = mapping;
   const numValues = globalShape.reduce((product, size) => product * size, 1);
   return {
     ...mapping,
     toLogical: (values, allocate) => {
-      if (sources.length === 1 && isWhole(runsOf(0), numValues)) return values[0]!;
+      if (sources.length === 1 && isWhole(listRuns(0), numValues)) return values[0]!;
       const logical = allocate(numValues).fill(0);
       for (const [position, source] of values.entries())
-        copyRuns(runsOf(position), { source, target: logical });
+        copyRuns(listRuns(position), { source, target: logical });
       return logical;
     },
     toSources: (logical, allocate) =>
       sources.map((source, position) => {
-        const runs = runsOf(position);
+        const runs = listRuns(position);
         const length = countElements(source.shape);
         const [first] = runs;
         if (isWhole(runs, length)) return logical.subarray(first!.to, first!.to + length);
@@ -83,8 +83,8 @@ function consecutive(
 ): WeightMapping {
   const lengths = sources.map(({ shape }) => countElements(shape));
   const starts = listStarts(lengths);
-  const runsOf = (source: number) => [{ from: 0, to: starts[source]!, length: lengths[source]! }];
-  return mappingOfRuns({ name, globalShape, sources, runsOf });
+  const listRuns = (source: number) => [{ from: 0, to: starts[source]!, length: lengths[source]! }];
+  return mappingOfRuns({ name, globalShape, sources, listRuns });
 }
 
 /** Returns the starts of consecutive sections with the given lengths. */
@@ -127,7 +127,7 @@ export function reorderedRows(
   { globalShape, rowOf }: { readonly globalShape: readonly number[]; readonly rowOf: Int32Array },
 ): WeightMapping {
   const length = source.shape[1] ?? 1;
-  const runsOf = (): readonly ValueRun[] => {
+  const listRuns = (): readonly ValueRun[] => {
     const runs: { from: number; to: number; length: number }[] = [];
     rowOf.forEach((theirs, ours) => {
       const last = runs.at(-1);
@@ -136,7 +136,7 @@ export function reorderedRows(
     });
     return runs;
   };
-  return mappingOfRuns({ name, globalShape, sources: [source], runsOf });
+  return mappingOfRuns({ name, globalShape, sources: [source], listRuns });
 }
 
 /**
@@ -188,11 +188,11 @@ export function sideBySide(
   const sizes = sources.map((source) => countElements(source.shape) / numGroups);
   const groupSize = sizes.reduce((sum, size) => sum + size, 0);
   const starts = listStarts(sizes);
-  const runsOf = (source: number) =>
+  const listRuns = (source: number) =>
     Array.from({ length: numGroups }, (_, group) => ({
       from: group * sizes[source]!,
       to: group * groupSize + starts[source]!,
       length: sizes[source]!,
     }));
-  return mappingOfRuns({ name, globalShape, sources, runsOf });
+  return mappingOfRuns({ name, globalShape, sources, listRuns });
 }

@@ -117,7 +117,7 @@ function findModules(name: string, modules: readonly LoraModule[]): readonly Lor
   const nearest = nearestName(name, [...known, ...modules.map(({ path }) => path), allLinear]);
   throw new ConfigurationError('MTL_LORA_TARGETS', `no linear layer of the model is called ${name}`, {
     expected: `${known.join(', ')}, or ${allLinear}`,
-    remedy: nearest === undefined ? `pass ${allLinear} for all of them` : `pass ${nearest}`,
+    remedy: nearest === undefined ? `pass ${allLinear} for all layers` : `pass ${nearest}`,
     details: { name, known },
   });
 }

@@ -118,7 +118,7 @@ const coefficients: ConfigField = ofExperts({
 function readNumbers(fields: JsonFields, name: string): readonly number[] {
   const values = [fields.values[name]].flat();
   if (values.every((value) => typeof value === 'number' && value >= 0)) return values as number[];
-  throw fields.refuse(name, 'a number, 0 or more, or a list of them');
+  throw fields.refuse(name, 'a number, 0 or more, or a list of such numbers');
 }
 
 /** The fields of a model's mixture of experts in Megatron-LM's args. */

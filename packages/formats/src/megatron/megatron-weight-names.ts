@@ -36,7 +36,7 @@ export function megatronWeightNames(options: {
 const isNormWeight = (name: string): boolean => /layer_?norm\.weight$/.test(name);
 
 /** Changes a mapping so that the stored weights are the weights minus 1. */
-const storedLessOne = ({ runsOf: _, ...mapping }: WeightMapping): WeightMapping => ({
+const storedLessOne = ({ listRuns: _, ...mapping }: WeightMapping): WeightMapping => ({
   ...mapping,
   toLogical: (sources, allocate) =>
     mapping.toLogical(

@@ -19,7 +19,7 @@ import { normal } from '../gguf/tiny-models.js';
 const scratch = mkdtempSync(join(tmpdir(), 'mtl-onnx-'));
 afterAll(() => rmSync(scratch, { recursive: true }));
 
-const idOf = (token: string): number => vocabulary.indexOf(token);
+const findId = (token: string): number => vocabulary.indexOf(token);
 const tokenizerFiles = { 'vocab.txt': { contents: `${vocabulary.join('\n')}\n` } };
 
 const bert = parseBert({});
@@ -102,7 +102,7 @@ const softmax = (logits: readonly number[]): number[] => {
   return powers.map((power) => power / sum);
 };
 
-const frame = (text: string): number[] => [idOf('[CLS]'), ...text.split(' ').map(idOf), idOf('[SEP]')];
+const frame = (text: string): number[] => [findId('[CLS]'), ...text.split(' ').map(findId), findId('[SEP]')];
 
 describe.skipIf(!hasTransformersJs)('transformers.js (npm run dev -- transformers-js installs it)', () => {
   const texts = ['the cat sat on a [MASK] .', 'the [MASK] sat'];
@@ -132,7 +132,7 @@ describe.skipIf(!hasTransformersJs)('transformers.js (npm run dev -- transformer
           tokens: Int32Array.from(tokens),
           tokenTypes: new Int32Array(tokens.length),
           lengths: Int32Array.of(tokens.length),
-          maskedPositions: Int32Array.of(tokens.indexOf(idOf('[MASK]'))),
+          maskedPositions: Int32Array.of(tokens.indexOf(findId('[MASK]'))),
           maskedLabels: Int32Array.of(0),
           maskedWeights: Float32Array.of(1),
           numMasked: 1,
@@ -187,9 +187,9 @@ describe.skipIf(!hasTransformersJs)('transformers.js (npm run dev -- transformer
     async (name) => {
       const [question, context] = ['the dog ?', 'the cat sat on a mat , dog ran'];
       const known = (text: string): number[] =>
-        text.split(' ').map((word) => (idOf(word) < 0 ? idOf('[UNK]') : idOf(word)));
-      const first = [idOf('[CLS]'), ...known(question!), idOf('[SEP]')];
-      const tokens = [...first, ...known(context!), idOf('[SEP]')];
+        text.split(' ').map((word) => (findId(word) < 0 ? findId('[UNK]') : findId(word)));
+      const first = [findId('[CLS]'), ...known(question!), findId('[SEP]')];
+      const tokens = [...first, ...known(context!), findId('[SEP]')];
       const samples = [{ tokens, types: tokens.map((_, at) => (at < first.length ? 0 : 1)) }];
       const directory = join(scratch, `answers-${name}`);
       const [starts, ends] = (await predict(models[name], {
@@ -198,7 +198,7 @@ describe.skipIf(!hasTransformersJs)('transformers.js (npm run dev -- transformer
         directory,
       })) as [number[], number[]];
       const isInContext = (at: number): boolean =>
-        at === 0 || (at >= first.length && at < tokens.length - 1 && tokens[at] !== idOf('[UNK]'));
+        at === 0 || (at >= first.length && at < tokens.length - 1 && tokens[at] !== findId('[UNK]'));
       const probabilities = [starts, ends].map((logits) =>
         softmax(logits.map((logit, at) => (isInContext(at) ? logit : Number.NEGATIVE_INFINITY))),
       );

@@ -85,7 +85,7 @@ describe('writeOnnxGpt', () => {
     });
   });
 
-  it('divides weights over files, each of which begins where it can be mapped', async () => {
+  it('divides weights over files that can be mapped from their start', async () => {
     const { read, values, directory } = await write('llama', 'several', { mostFileBytes: 60_000 });
     const files = readdirSync(join(directory, 'onnx')).length - 1;
     expect(files).toBeGreaterThan(2);

@@ -179,7 +179,7 @@ export function freezeAllButAdapters(
   if (isWhole && trained.size === 0) {
     throw new ConfigurationError('MTL_LORA_TARGETS', 'no layer of the blocks gets an adapter', {
       expected: 'a target of the kinds of attention and feed-forward network that the blocks have',
-      remedy: 'choose other targets: with none of them nothing would be trained',
+      remedy: 'choose other targets: without any target nothing would be trained',
     });
   }
   for (const parameter of parameters) if (!trained.has(parameter)) parameter.freeze();

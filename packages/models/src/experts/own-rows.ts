@@ -45,7 +45,7 @@ export function ownRows(
   if (!tape.recording) return all;
   throw new ConfigurationError(
     'MTL_TENSOR_PARALLEL_SIZE',
-    `${length} positions cannot be shared out evenly over ${size} tensor-parallel processes, each of which routes its own to experts`,
+    `${length} positions cannot be shared out evenly over ${size} tensor-parallel processes that route different positions to experts`,
     { expected: `a multiple of ${size} positions`, details: { length, size } },
   );
 }

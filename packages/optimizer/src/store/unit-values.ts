@@ -166,7 +166,7 @@ class GatheredBucket {
     });
   }
 
-  /** Waits for the values, and allows reads of them. */
+  /** Waits for the values, and allows reads. */
   show(): void {
     this.#finishGather();
     for (const { parameter } of this.bucket.ranges) parameter.deferData(undefined);

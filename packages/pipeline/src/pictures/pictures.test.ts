@@ -49,7 +49,7 @@ rank  busy  idle  idle %  peak  until I  until W  size
 
 step 19, bubble 0 % of the work, no barrier before the optimizer
 peak activations 4 chunks = 2 micro-batches of a stage, on rank 0
-  of which up to 1 wait for their weight half only
+  up to 1 wait only for their weight half
 `);
   });
 

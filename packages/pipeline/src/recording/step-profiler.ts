@@ -49,7 +49,7 @@ export interface StepListener extends PipelineRecorder {
 }
 
 /**
- * Records some steps of a training run, and writes their trace after the last of them. For other steps, the
+ * Records some steps of a training run, and writes their trace after the last recorded step. For other steps, the
  * cost is a comparison per pass.
  */
 export class StepProfiler implements StepListener {

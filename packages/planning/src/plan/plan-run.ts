@@ -201,7 +201,7 @@ async function recordedPlan(
   });
   const isOnGpu = configuration.parallel.device === 'cuda';
   const mesh = meshOfRun(configuration.parallel);
-  const memoryOf = new Map(
+  const memoryByRank = new Map(
     run.ranks.map(({ rank, coordinates, peakBytes, memoryByKind }) => [
       rank,
       {
@@ -214,7 +214,7 @@ async function recordedPlan(
   return {
     model: run.model,
     unevenPeakBytes: run.unevenPeakBytes,
-    ranks: groupedRanks(configuration, (rank) => memoryOf.get(rankLike(mesh, rank))!),
+    ranks: groupedRanks(configuration, (rank) => memoryByRank.get(rankLike(mesh, rank))!),
     prediction: predictRecordedStep({ step: run.step, profile, numProcesses }),
   };
 }
@@ -238,13 +238,13 @@ async function listedPlan(configuration: PretrainingConfiguration, profile: Prof
 /** Returns all ranks of the run, grouped by equal memory. */
 function groupedRanks(
   { parallel }: PretrainingConfiguration,
-  memoryOf: (rank: number, stage: number) => Omit<PlannedRanks, 'ranks' | 'stages'>,
+  describeMemory: (rank: number, stage: number) => Omit<PlannedRanks, 'ranks' | 'stages'>,
 ): PlannedRanks[] {
   const mesh = meshOfRun(parallel);
   const groups = new Map<string, PlannedRanks & { readonly ranks: number[]; readonly stages: number[] }>();
   for (let rank = 0; rank < parallel.worldSize; rank++) {
     const stage = findStage(mesh.coordinatesOf(rank));
-    const memory = memoryOf(rank, stage);
+    const memory = describeMemory(rank, stage);
     const key = JSON.stringify(memory);
     const group = groups.get(key) ?? { ranks: [], stages: [], ...memory };
     groups.set(key, group);

@@ -7,7 +7,7 @@ export { openTrainingData, planMicroBatches } from '../parts/data/training-data.
 export { activeText } from '../parts/models/description-of-run.js';
 export { loadModelBlocks } from '../parts/models/load-model-blocks.js';
 export type { AssumedRouting } from '../parts/models/model-part.js';
-export { describeFlopsShape, findRecipe } from '../parts/models/recipe-of.js';
+export { describeFlopsShape, findRecipe } from '../parts/models/find-recipe.js';
 export { openHuggingFace, trainingModel } from '../parts/models/training-model.js';
 export { newTrainer } from '../parts/new-trainer.js';
 export { joinProcesses } from '../parts/ranks/join-processes.js';

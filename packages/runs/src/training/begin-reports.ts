@@ -15,7 +15,7 @@ import {
 } from '../data-changes/data-changes.js';
 import { once } from '../once.js';
 import { descriptionOfRun } from '../parts/models/description-of-run.js';
-import { describeFlopsShape, findRecipe } from '../parts/models/recipe-of.js';
+import { describeFlopsShape, findRecipe } from '../parts/models/find-recipe.js';
 import { type ThreadChoice, threadsOfTraining } from '../parts/threads/threads-of-run.js';
 import { fasterPrecision } from './faster-precision.js';
 import type { StartOfRun } from './load-start.js';

@@ -4,7 +4,7 @@ import type { StepListener } from '@mtl/pipeline';
 import { EarlyStopping, modelFlops, StepRerun, stepRecording, type Trainer } from '@mtl/trainer';
 import { nameOfTotal } from '@mtl/trainer/internal';
 import type { RankStages } from '../parts/models/build-stages.js';
-import { describeFlopsShape, findRecipe } from '../parts/models/recipe-of.js';
+import { describeFlopsShape, findRecipe } from '../parts/models/find-recipe.js';
 import { type NewTrainerOptions, newTrainer } from '../parts/new-trainer.js';
 import type { StartOfRun } from './load-start.js';
 import {

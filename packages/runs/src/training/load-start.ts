@@ -7,7 +7,7 @@ import type { RunStart } from '@mtl/run-records';
 import type { TrainingProgress } from '@mtl/trainer';
 import { dataChanges, startOfCheckpoint } from '../data-changes/data-changes.js';
 import { planMicroBatches } from '../parts/data/training-data.js';
-import { findRecipe } from '../parts/models/recipe-of.js';
+import { findRecipe } from '../parts/models/find-recipe.js';
 import { findStart } from '../saved/checkpoints/find-start.js';
 import type { OpenedRun } from './open-run.js';
 import { resumedConfiguration } from './resumed-configuration.js';

@@ -9,7 +9,7 @@ import { once } from '../once.js';
 import { dataOfConversations } from '../parts/conversations/open-conversations.js';
 import { openTrainingData } from '../parts/data/training-data.js';
 import type { RankStages } from '../parts/models/build-stages.js';
-import { findRecipe } from '../parts/models/recipe-of.js';
+import { findRecipe } from '../parts/models/find-recipe.js';
 import type { StageBatches } from '../parts/models/stage-batches.js';
 import type { TrainingProcesses } from '../parts/ranks/training-processes.js';
 import type { StartOfRun } from './load-start.js';

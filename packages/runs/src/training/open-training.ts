@@ -25,7 +25,7 @@ import { closeAfterError } from '../close-all.js';
 import { extensionsOption, streamOption } from '../option-checks.js';
 import { buildStages, createOptimizer, type RankStages } from '../parts/models/build-stages.js';
 import { exportsOfRun } from '../parts/models/hugging-face-targets.js';
-import { findRecipe } from '../parts/models/recipe-of.js';
+import { findRecipe } from '../parts/models/find-recipe.js';
 import type { StageBatches } from '../parts/models/stage-batches.js';
 import { trainingModel } from '../parts/models/training-model.js';
 import { jobOption, localOption, worldOption } from '../parts/ranks/option-checks.js';

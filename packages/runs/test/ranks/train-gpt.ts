@@ -7,7 +7,7 @@ import type { ModelOptimizer } from '@mtl/optimizer';
 import { openTraining, type Pretraining } from '../../src/index.js';
 import { openConversations } from '../../src/parts/conversations/open-conversations.js';
 import { loadModelBlocks } from '../../src/parts/models/load-model-blocks.js';
-import { findRecipe } from '../../src/parts/models/recipe-of.js';
+import { findRecipe } from '../../src/parts/models/find-recipe.js';
 import { readLoadedFlags } from '../../src/saved/read-loaded-flags.js';
 
 export interface TrainGptArgument {

@@ -199,13 +199,13 @@ describe('models of a tokenizer.json', () => {
       /normalizer\.type is "Magic"/,
     ],
     [
-      'an added token of which nothing is left',
+      'an added token that becomes empty',
       {
         ...bpe(['a', 'é'], {}),
         normalizer: { type: 'Replace', pattern: { String: 'é' }, content: '' },
         added_tokens: [{ id: 1, content: 'é', normalized: true }],
       },
-      /added token "é", of which the normalizer leaves nothing/,
+      /added token "é", which the normalizer makes empty/,
     ],
     [
       'a charsmap that is none',

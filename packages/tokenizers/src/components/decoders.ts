@@ -89,7 +89,7 @@ function decodeByteLevel(tokens: readonly string[]): string {
 
 /**
  * Joins consecutive byte tokens, such as `<0xE5>`, to characters. If the bytes are not valid UTF-8 together,
- * each of them becomes U+FFFD, even if some are valid.
+ * each byte becomes U+FFFD, even if some are valid.
  */
 function joinBytes(tokens: readonly string[]): string[] {
   const texts: string[] = [];

@@ -17,7 +17,7 @@ export class Merges {
   readonly #shift: number;
 
   constructor(numMerges: number) {
-    // the table has at least twice as many entries as merges
+    // the number of entries of the table is at least twice the number of merges
     const bits = Math.max(1, Math.ceil(Math.log2(2 * numMerges + 1)));
     this.#shift = 32 - bits;
     this.made = new Int32Array(numMerges);

@@ -4,7 +4,7 @@
  *   frame: u64 length | u32 masked CRC32C of the length | data | u32 masked CRC32C of the data   (little-endian)
  *   Event: 1 wall_time double | 2 step int64 | 3 file_version string | 5 summary | 7 session_log | 10
  *   source_metadata summary: 1 value, repeated: 1 tag string | 2 simple_value float
- *   session_log: 1 status enum, of which 1 is START      source_metadata: 1 writer string
+ *   session_log: 1 status enum (1: START)      source_metadata: 1 writer string
  */
 export interface TensorboardEvent {
   /** Time of the event, in seconds since 1970. */

@@ -128,7 +128,7 @@ describe('what ExpertBalance reports', () => {
     expect(describeReport(4, [2, 2])).toBeUndefined();
   });
 
-  it('goes on with the counts of a checkpoint, and refuses those of another model', () => {
+  it('goes on with the counts of a checkpoint, and refuses counts of another model', () => {
     const [load, resumed] = [new FakeLoad(layers[0]!), new FakeLoad(layers[0]!)];
     const balance = makeBalance([load]);
     step(balance, 1, () => load.pass([3, 1], { numChoices: 8 }));

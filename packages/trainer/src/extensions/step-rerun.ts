@@ -114,7 +114,7 @@ function notReproducible(iteration: number, where: string): TrainingError {
     `iteration ${iteration} was computed three times with three results, ${where}`,
     {
       expected: 'the same bits each time: samples and random numbers are the same',
-      remedy: 'start the run again without these hosts: a processor or memory of them is faulty',
+      remedy: 'start the run again without these hosts: one has a faulty processor or memory',
       details: { iteration },
     },
   );

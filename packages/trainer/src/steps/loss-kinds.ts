@@ -52,7 +52,7 @@ export function checkLossKinds(losses: ReadonlyArray<LossKind<never>>): void {
   if (losses.some(isPart) && new Set([...names, 'total_loss']).size === names.length + 1) return;
   throw new UsageError('MTL_LOSS_KINDS', `losses of a training run: ${names.join(', ') || 'none'}`, {
     expected:
-      'one or more losses with different names other than total_loss, of which at least one is not auxiliary',
+      'one or more losses with different names other than total_loss, and at least one that is not auxiliary',
   });
 }
 

@@ -78,6 +78,6 @@ export function formatKernels(rows) {
     ),
     '',
     'Fastest runs. Matmuls are compared with the library’s own matmul of 8192 x 8192 matrices, attention with PyTorch’s ' +
-      'scaled_dot_product_attention, everything else with a copy of as many bytes, or PyTorch’s matmul and copy where those are faster; all in this run.',
+      'scaled_dot_product_attention, everything else with a copy of the same number of bytes, or PyTorch’s matmul and copy where these are faster; all in this run.',
   ].join('\n');
 }

@@ -294,7 +294,7 @@ export function drawUntilReplaced<Drawn>(draw: () => Drawn | undefined): Drawn {
     `in ${mostAttempts} texts no word could be replaced by an equally common one of another work`,
     {
       expected: `works that use different words among the ${ranks.first + 1}th to ${ranks.behind}th commonest`,
-      remedy: 'pass works on different subjects, or more of them',
+      remedy: 'pass works on different subjects, or more works',
     },
   );
 }

@@ -164,7 +164,7 @@ interface EvaluationCall {
 
 function checkFlags(flags: EvalFlags): void {
   const { task, validData } = flags;
-  const conflict = (what: string, remedy = 'leave one of them out'): never => {
+  const conflict = (what: string, remedy = 'leave out one'): never => {
     throw new ConfigurationError('MTL_FLAG_CONFLICT', what, { remedy });
   };
   if (task === undefined) {
@@ -174,7 +174,7 @@ function checkFlags(flags: EvalFlags): void {
       });
     }
     if (flags.dataPath !== undefined && flags.text !== undefined) {
-      conflict('--data-path and --text: evaluate one of them at a time');
+      conflict('--data-path and --text: evaluate one at a time');
     }
     if (flags.jsonKey !== undefined && flags.text === undefined) {
       throw new ConfigurationError('MTL_FLAG_NEEDS', '--json-key is the key of a --text file', {

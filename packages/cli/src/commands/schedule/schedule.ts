@@ -228,7 +228,7 @@ function countChunks({ chunks, numVirtualStagesPerPipelineRank: same }: Schedule
   throw new ConfigurationError(
     'MTL_FLAG_CONFLICT',
     `--chunks ${chunks} and --num-virtual-stages-per-pipeline-rank ${same} are two numbers for the same`,
-    { remedy: 'pass one of them' },
+    { remedy: 'pass only one' },
   );
 }
 

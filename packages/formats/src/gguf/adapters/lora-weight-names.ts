@@ -50,7 +50,7 @@ const repeated = (
     name,
     globalShape,
     sources,
-    runsOf: () => [{ from: 0, to: 0, length: computeProduct(globalShape) }],
+    listRuns: () => [{ from: 0, to: 0, length: computeProduct(globalShape) }],
   });
 
 function upMapping(

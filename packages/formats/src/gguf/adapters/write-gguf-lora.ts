@@ -61,7 +61,7 @@ export async function writeGgufLora(options: WriteGgufLoraOptions): Promise<void
     tensors: tensorSources({
       names: ggufLoraNames(modelType, model, lora),
       tensors: tensors.filter((tensor) => isAdapter(tensor.name)),
-      typeOf: () => 'F32',
+      chooseType: () => 'F32',
     }),
   });
 }

@@ -89,7 +89,7 @@ export async function writeGgufBert(options: WriteGgufBertOptions): Promise<read
   const written = tensorSources({
     names: ggufBertNames(model),
     tensors: tensors.filter(({ name }) => !isOfHead(name)),
-    typeOf: (tensor) => storedType(tensor, dtype, typed),
+    chooseType: (tensor) => storedType(tensor, dtype, typed),
   });
   const notice = replacedTypesNotice(written, dtype, typed);
   await writeGgufFile({

@@ -6,7 +6,7 @@ import { ConfigurationError, DataError } from '@mtl/errors';
 import type { NumberedBatch } from '@mtl/layout';
 import { NumMicroBatches } from '@mtl/optimizer';
 import { createTokenizer, type Tokenizer } from '@mtl/tokenizers';
-import { findRecipe } from '../models/recipe-of.js';
+import { findRecipe } from '../models/find-recipe.js';
 
 export interface TrainingData {
   readonly datasets: SplitDatasets<NumberedBatch>;

@@ -20,7 +20,7 @@ import {
 } from '@mtl/optimizer';
 import type { TrainingProcesses } from '../ranks/training-processes.js';
 import { type ModelChunk, type ModelPartOptions, modelPart, type RankModel } from './model-part.js';
-import { findRecipe } from './recipe-of.js';
+import { findRecipe } from './find-recipe.js';
 
 /** The part of a run's model on one rank. */
 export type RankStages = RankModel<NumberedBatch, ModelChunk<NumberedBatch>>;

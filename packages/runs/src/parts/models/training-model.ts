@@ -6,7 +6,7 @@ import type { TransformerConfiguration } from '@mtl/models';
 import type { Tokenizer } from '@mtl/tokenizers';
 import { checkHuggingFaceTarget } from './hugging-face-targets.js';
 import type { HuggingFaceModel } from './model-recipe.js';
-import { findRecipe, findUpcycling } from './recipe-of.js';
+import { findRecipe, findUpcycling } from './find-recipe.js';
 
 /**
  * Opens the directory of --load-hf. Also checks at the start of the run that the directory of --save-hf can

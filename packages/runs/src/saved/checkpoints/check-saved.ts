@@ -13,7 +13,7 @@ import { type GptModelConfiguration, modelParameters, numLearnedPositions } from
 import { numLayerWeights } from '@mtl/models/internal';
 import type { ModelOptimizer } from '@mtl/optimizer';
 import { isOptimizerTensor, optimizerTensors, readTrainingState } from '@mtl/trainer';
-import { findRecipe } from '../../parts/models/recipe-of.js';
+import { findRecipe } from '../../parts/models/find-recipe.js';
 
 /**
  * Rejects a checkpoint whose model differs from the model to train. The error names the flags that differ.

@@ -5,7 +5,7 @@ import { type HuggingFaceOrigin, type WritableDtype, writeMegatron } from '@mtl/
 import type { BertModelConfiguration, GptModelConfiguration } from '@mtl/models';
 import { createTokenizer } from '@mtl/tokenizers';
 import { readTrainingState } from '@mtl/trainer';
-import { findRecipe } from '../../parts/models/recipe-of.js';
+import { findRecipe } from '../../parts/models/find-recipe.js';
 import { checkSavedWeights } from '../checkpoints/check-saved.js';
 import { openSavedCheckpoint } from '../checkpoints/open-saved-checkpoint.js';
 import { savedWeights } from '../checkpoints/saved-weights.js';

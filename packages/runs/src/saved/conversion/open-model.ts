@@ -21,7 +21,7 @@ import {
 } from '@mtl/models';
 import { createTokenizer, type TokenizerOptions } from '@mtl/tokenizers';
 import { listEndTokens } from '../../parts/conversations/turn-tokens.js';
-import { findRecipe } from '../../parts/models/recipe-of.js';
+import { findRecipe } from '../../parts/models/find-recipe.js';
 import { weightsWithAdapters } from '../adapters/merged-weights.js';
 import { checkSavedWeights } from '../checkpoints/check-saved.js';
 import { openSavedCheckpoint } from '../checkpoints/open-saved-checkpoint.js';

@@ -26,7 +26,7 @@ import { createTokenizer, type TokenizerOptions } from '@mtl/tokenizers';
 import { optimizerTensors, type TrainingProgress, trainingState, weightTensors } from '@mtl/trainer';
 import { trainingOptimizer } from '../../parts/models/build-stages.js';
 import { layersOfChunks } from '../../parts/models/chunk-layers.js';
-import { findRecipe } from '../../parts/models/recipe-of.js';
+import { findRecipe } from '../../parts/models/find-recipe.js';
 import { TrainingProcesses } from '../../parts/ranks/training-processes.js';
 import { refuseCheckpoints } from '../checkpoints/checkpoint-places.js';
 import { fetchFromHub } from '../hub/fetch-from-hub.js';

@@ -86,7 +86,7 @@ async function openBase(options: OpenGptWeightsOptions): Promise<GptWeights> {
   const { load, checkpointStep, loadHuggingFace } = options;
   if (load !== undefined && loadHuggingFace !== undefined) {
     throw new ConfigurationError('MTL_FLAG_CONFLICT', '--load and --load-hf name two models', {
-      remedy: 'leave one of them out',
+      remedy: 'leave out one',
     });
   }
   if (loadHuggingFace !== undefined) {
