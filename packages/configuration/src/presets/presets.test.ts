@@ -91,7 +91,7 @@ describe('presets', () => {
     ['qwen3-8b', 8_190_735_360, 8.2],
     ['qwen3-14b', 14_768_307_200, 14.8],
     ['qwen3-32b', 32_762_123_264, 32.8],
-  ] as const)('%s has the published model's number of parameters', (name, count, billions) => {
+  ] as const)('%s has the number of parameters of the published model', (name, count, billions) => {
     const { model } = validateConfiguration(parseFlags(['--preset', name, '--data-path', 'prefix']));
     const vocabularySize = gptPresets[name]!['vocab-size']!;
     expect(numParameters(describeGptModel(model, vocabularySize))).toBe(count);
@@ -105,7 +105,7 @@ describe('presets', () => {
   it.each([
     ['mixtral-8x7b', 46_702_792_704, 12.9],
     ['qwen3-30b-a3b', 30_532_122_624, 3.3],
-  ] as const)('%s has the published model's number of parameters', (name, count, billionsOfToken) => {
+  ] as const)('%s has the number of parameters of the published model', (name, count, billionsOfToken) => {
     const { model } = validateConfiguration(parseFlags(['--preset', name, '--data-path', 'prefix']));
     const { hiddenSize: H, headSize: d, numLayers: L, numExperts: E, moeRouterTopk: k } = model;
     const queries = model.numAttentionHeads * d;

@@ -85,7 +85,9 @@ function checkSize(
     if (has === asked) continue;
     throw new ConfigurationError('MTL_SCHEDULE_MODULE', `${name} made ${has} ${what}`, {
       expected: `${asked} ${what}`,
-      ...(what === 'chunks' ? { remedy: 'pass the function's number of chunks for each stage' } : {}),
+      ...(what === 'chunks'
+        ? { remedy: 'pass the number of chunks that the function makes for each stage' }
+        : {}),
       details: { name, what, has, asked },
     });
   }

@@ -47,7 +47,8 @@ const isWhole = ([run, ...others]: readonly ValueRun[], length: number): boolean
  * become zero. Every value of a source is in a run.
  */
 export function mappingOfRuns(
-  mapping: Pick<WeightMapping, 'name' | 'globalShape' | 'sources'> & Required<Pick<WeightMapping, 'listRuns'>>,
+  mapping: Pick<WeightMapping, 'name' | 'globalShape' | 'sources'> &
+    Required<Pick<WeightMapping, 'listRuns'>>,
 ): WeightMapping {
   const { globalShape, sources, listRuns } = mapping;
   const numValues = globalShape.reduce((product, size) => product * size, 1);

@@ -21,8 +21,7 @@ export function describeSimulation(simulation: Simulation): SimulationDescriptio
   const held = perRank === 1 ? '' : `, ${plural(placement.length, 'chunk')} (${chunks})`;
   const most = ranks.reduce((one, other) => (other.peak.numAlive > one.peak.numAlive ? other : one));
   const { numAlive, numUntilWeight } = most.peak;
-  const split =
-    numUntilWeight === 0 ? [] : [`up to ${numUntilWeight} wait only for their weight half`];
+  const split = numUntilWeight === 0 ? [] : [`up to ${numUntilWeight} wait only for their weight half`];
   const whole = perRank === 1 ? '' : ` chunks = ${formatNumber(numAlive / perRank)} micro-batches of a stage`;
   const peak = `peak activations ${numAlive}${whole}, on rank ${ranks.indexOf(most)}`;
   return {

@@ -19,8 +19,8 @@ import {
   muonWith,
 } from '@mtl/optimizer';
 import type { TrainingProcesses } from '../ranks/training-processes.js';
-import { type ModelChunk, type ModelPartOptions, modelPart, type RankModel } from './model-part.js';
 import { findRecipe } from './find-recipe.js';
+import { type ModelChunk, type ModelPartOptions, modelPart, type RankModel } from './model-part.js';
 
 /** The part of a run's model on one rank. */
 export type RankStages = RankModel<NumberedBatch, ModelChunk<NumberedBatch>>;

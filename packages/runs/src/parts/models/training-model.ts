@@ -4,9 +4,9 @@ import { differingFlags, withAskedPositions } from '@mtl/configuration/saved';
 import { ConfigurationError } from '@mtl/errors';
 import type { TransformerConfiguration } from '@mtl/models';
 import type { Tokenizer } from '@mtl/tokenizers';
+import { findRecipe, findUpcycling } from './find-recipe.js';
 import { checkHuggingFaceTarget } from './hugging-face-targets.js';
 import type { HuggingFaceModel } from './model-recipe.js';
-import { findRecipe, findUpcycling } from './find-recipe.js';
 
 /**
  * Opens the directory of --load-hf. Also checks at the start of the run that the directory of --save-hf can

@@ -23,8 +23,8 @@ import {
   weightTensors,
 } from '@mtl/trainer';
 import type { OpenedAdapters } from '../../parts/adapters/model-adapters.js';
-import type { HuggingFaceModel } from '../../parts/models/model-recipe.js';
 import { findUpcycling } from '../../parts/models/find-recipe.js';
+import type { HuggingFaceModel } from '../../parts/models/model-recipe.js';
 import type { TrainingProcesses } from '../../parts/ranks/training-processes.js';
 import { checkSavedAdapters } from '../adapters/check-saved-adapters.js';
 import { checkSameModel, checkSavedOptimizer } from './check-saved.js';
