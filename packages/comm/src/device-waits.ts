@@ -37,8 +37,8 @@ export class DeviceWaits {
 
   /**
    * Measures the work that `task` enqueues. The caller must read the result or dispose of it. If the task
-   * throws, its marks are leaked: disposing of the marks would wait for the device, which may itself wait for
-   * other ranks, and these learn of the error only later.
+   * throws, its marks are leaked. Disposing of the marks would wait for the device, which may itself wait for
+   * other ranks, and these receive the error only later.
    */
   measure(task: () => void): MeasuredTimes {
     const marks = [new DeviceMark(this.#device)];
@@ -56,7 +56,7 @@ export class DeviceWaits {
 class MeasuredTimes {
   readonly #marks: readonly DeviceMark[];
 
-  /** @param marks at the start, before and after each wait, and at the end; this object takes ownership */
+  /** @param marks at the start, before and after each wait, and at the end. This object owns the marks */
   constructor(marks: readonly DeviceMark[]) {
     this.#marks = marks;
   }

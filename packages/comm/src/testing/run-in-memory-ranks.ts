@@ -23,7 +23,7 @@ export interface InMemoryRanksOptions {
 
 /**
  * Runs ranks as worker threads of this process, connected by in-memory groups, and returns their results by
- * rank. If a rank fails, the other ranks are ended and the failed rank's error is thrown.
+ * rank. If a rank fails, the other ranks are ended, and the function throws the failed rank's error.
  */
 export async function runInMemoryRanks<Result>(options: InMemoryRanksOptions): Promise<Result[]> {
   const { worldSize, module, argument, timeoutMs = 20_000, preload, execArgv } = options;

@@ -5,7 +5,7 @@ import { SingleProcessGroup } from '../single-process-group.js';
 import type { GroupOptions, World } from '../world.js';
 import { createMeshGroups } from './create-mesh-groups.js';
 
-/** Makes a world that notes which groups are asked for. */
+/** Makes a world that records the requested groups. */
 function notingWorld(rank: number, size: number): { world: World; created: GroupOptions[] } {
   const created: GroupOptions[] = [];
   const world: World = {
