@@ -191,7 +191,7 @@ export function linkPackages(folder) {
   return names;
 }
 
-/** Returns whether everything that a folder needs is built: code, declarations and native code. */
+/** Returns true if everything that a folder needs is built: code, declarations and native code. */
 function isBuilt() {
   const entries = packagesOfCheckout().flatMap(listEntries);
   const hasAddon = (name) =>

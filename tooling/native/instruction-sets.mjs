@@ -49,7 +49,7 @@ export function chooseInstructionSet(
 
 /**
  * Returns the instruction sets to compile kernels for, as the value of CMake's MTL_INSTRUCTION_SETS. If
- * `asked` is `machine`, since a training run waits: the one that this machine uses, and those for which the
+ * `asked` is `machine`, because a training run waits: the one that this machine uses, and those for which the
  * build folder was configured before (`configured`; undefined for a new folder). Otherwise all. A build with
  * all instruction sets keeps all.
  */

@@ -44,7 +44,7 @@ function waitUntilUp(name) {
  */
 
 /**
- * Makes two hosts. Needs root and iproute2. Their names are unique to this process; they go with it unless
+ * Makes two hosts. Needs root and iproute2. Their names are unique to this process. They go with it unless
  * they are removed before.
  *
  * @returns {NetworkHosts}

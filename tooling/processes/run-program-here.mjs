@@ -4,7 +4,7 @@ import { pathToFileURL } from 'node:url';
 /**
  * Does in this process what a program does in one of its own: what it prints goes to `onWrite`, an end of the
  * process ends `work` alone, and listeners that `work` left on the streams are removed. Calls run one after
- * the other, since streams and console belong to the process.
+ * the other, because streams and console belong to the process.
  *
  * @template T
  * @param {() => Promise<T>} work

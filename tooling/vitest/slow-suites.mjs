@@ -75,7 +75,7 @@ export function findSeconds(suite, folder = process.cwd()) {
   return slowSuites[relative(root, folder)]?.[suite] ?? 0;
 }
 
-/** Returns the slow suites of the package in `folder` if `npm test` runs without --all; otherwise none. */
+/** Returns the slow suites of the package in `folder` if `npm test` runs without --all. Otherwise none. */
 export function suitesLeftOut(folder = process.cwd()) {
   return process.env.MTL_TEST_SUITES === 'fast' ? Object.keys(slowSuites[relative(root, folder)] ?? {}) : [];
 }

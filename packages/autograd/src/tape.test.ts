@@ -231,7 +231,7 @@ describe('Tape', () => {
   it('writes the first gradients of a weight that is marked clear, and adds the others', () => {
     for (const options of [{}, { chunkBytes: vocabulary * 8 * 2 }, { layerLoss: 0.5 }]) {
       const expected = run({}, options);
-      // NaN, which a sum would keep; each weight is used twice, the head in chunks
+      // NaN, which a sum would keep. Each weight is used twice, the head in chunks
       expect(run({}, { ...options, written: [model.weight, model.head] })).toEqual(expected);
     }
     const { weight } = model;

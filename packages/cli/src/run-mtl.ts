@@ -71,7 +71,7 @@ export function commandOfHelp(program: Command, words: readonly string[]): Comma
   return command;
 }
 
-/** Refuses an unknown name of a command, for which commander would print the help of the parent command. */
+/** Rejects an unknown name of a command, for which commander would print the help of the parent command. */
 function checkCommands(program: Command, words: readonly string[]): void {
   let command = program;
   for (const word of words) {

@@ -10,7 +10,7 @@ export interface DeviceTimes {
 /**
  * Measures how long a device waits for communication. NCCL operations block the device and not the host, so
  * the wait cannot be measured with the host's clock. During a measurement, each wait is enclosed by two
- * device marks; otherwise there are no marks and no cost.
+ * device marks. Otherwise there are no marks and no cost.
  */
 export class DeviceWaits {
   readonly #device: Device;

@@ -208,7 +208,7 @@ export interface Series extends Points {
    * medians. Otherwise null.
    */
   readonly band: Band | null;
-  /** The exponential moving average of all values, if it was requested; otherwise null. */
+  /** The exponential moving average of all values, if it was requested. Otherwise null. */
   readonly smoothed: Points | null;
 }
 

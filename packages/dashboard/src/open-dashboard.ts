@@ -138,7 +138,7 @@ const files = new Map([
 ]);
 
 /**
- * The folder of the built page. The path is right for sources and for the build, since both are one folder
+ * The folder of the built page. The path is right for sources and for the build, because both are one folder
  * below the package.
  */
 const folder = new URL('../dist/page/', import.meta.url);

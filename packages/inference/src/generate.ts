@@ -100,7 +100,7 @@ export function checkGenerateOptions(options: GenerateOptions): void {
   });
 }
 
-/** Refuses an empty text, and ids that are not in the vocabulary. */
+/** Rejects an empty text, and ids that are not in the vocabulary. */
 export function checkTokens(
   tokens: ArrayLike<number>,
   { vocabularySize, what }: { vocabularySize: number; what: string },

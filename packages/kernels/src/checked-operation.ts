@@ -22,7 +22,7 @@ function describeArguments(values: readonly unknown[]): string {
 }
 
 /**
- * Returns an operation that reports operands of a wrong type, since JavaScript callers have no type check.
+ * Returns an operation that reports operands of a wrong type, because JavaScript callers have no type check.
  * For authors of operations.
  *
  * @param name the operation's name in the error

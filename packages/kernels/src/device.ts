@@ -26,7 +26,7 @@ export function deviceNumber(device: Device): number {
   });
 }
 
-/** Tells whether tensors on a device have values; tensors on `meta` and `meta-cuda` have none. */
+/** Returns true if tensors on a device have values; tensors on `meta` and `meta-cuda` have none. */
 export function hasValues(device: Device): boolean {
   return device !== 'meta' && device !== 'meta-cuda';
 }

@@ -150,7 +150,7 @@ export class GraphMemory {
     try {
       addon().endCapture(this.#device, false);
     } catch {
-      // the capture's error is thrown already; this call only ends the capture
+      // the capture's error is thrown already. This call only ends the capture
     }
   }
 }

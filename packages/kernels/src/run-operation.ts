@@ -180,7 +180,7 @@ export function listOperations(): OperationSchema[] {
   return callNative(() => addon().operations());
 }
 
-/** Tells whether a device has a kernel for an operation. */
+/** Returns true if a device has a kernel for an operation. */
 export function supportsOperation(name: string, device: Device): boolean {
   return callNative(() => addon().supports(operationNamed(name).number, deviceNumber(device)));
 }

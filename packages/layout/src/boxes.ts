@@ -109,14 +109,14 @@ export interface FlatRangeBox {
   readonly slices: readonly Slice[];
   /** The offset of the box's first element from the start of the range. */
   readonly offset: number;
-  /** The number of elements in the box; they are contiguous in the range. */
+  /** The number of elements in the box. They are contiguous in the range. */
   readonly length: number;
 }
 
 /**
  * Flattens the box `slices` in row-major order and splits its elements [start, end) into smaller boxes, in
  * order, at most 2 per dimension. A distributed optimizer holds such ranges (equal parts of a flat buffer,
- * Rajbhandari 2020, section 5), but a checkpoint stores boxes; this function converts the ranges to boxes.
+ * Rajbhandari 2020, section 5), but a checkpoint stores boxes. This function converts the ranges to boxes.
  *
  * @param options.slices the box that is flattened, in global coordinates
  * @param options.start the first element of the range, 0 <= start <= end

@@ -21,7 +21,7 @@ export type MeshAxis = (typeof meshViews)[MeshView][number];
 /** The axes of the dense view. */
 export const denseAxes = meshViews.dense;
 
-/** Tells whether an axis belongs to the dense view. */
+/** Returns true if an axis belongs to the dense view. */
 export const isDenseAxis = (axis: MeshAxis): axis is DenseAxis => denseAxes.some((dense) => dense === axis);
 
 /** The axes of all views, without duplicates. */

@@ -47,7 +47,7 @@ interface RunsOfRule extends ParameterUpdate {
   readonly stateSize: number;
   /** Segments of the runs. */
   readonly numSegments: number;
-  /** Tells whether the rule applies to a parameter. */
+  /** Returns true if the rule applies to a parameter. */
   readonly appliesTo: (parameter: Parameter) => boolean;
 }
 

@@ -38,7 +38,7 @@ export function followStates({ optimizer }, directory) {
     );
     const kept = await keptBoxes(tensors, join(directory, `iter_${String(iteration).padStart(7, '0')}`));
     for (const [index, tensor] of tensors.entries()) {
-      // copied, since the next read may reuse the memory
+      // copied, because the next read may reuse the memory
       const own = Float32Array.from(floats(await tensor.read()));
       const sums = squares(own, kept[index], before?.[index] ?? kept[index]);
       compared.push({ iteration, name: tensor.name, ...sums });

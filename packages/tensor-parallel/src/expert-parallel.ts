@@ -136,7 +136,7 @@ export interface ExpertAdapterOptions {
 /**
  * Makes adapters for a layer of experts, one per expert: A [E, r, I] and B [E, ..., r], sharded by experts
  * like the weight. If the features of experts are sharded over etp, the factor that has the feature dimension
- * is sharded as well; each process then computes a partial sum of the other factor's gradient. Initial values
+ * is sharded as well. Each process then computes a partial sum of the other factor's gradient. Initial values
  * are as in `columnParallelAdapter`.
  */
 export function expertAdapter({ name, weight, rank }: ExpertAdapterOptions): LinearAdapter {

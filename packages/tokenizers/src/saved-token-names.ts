@@ -56,7 +56,7 @@ interface NamingFiles {
   readonly config: Settings;
   /**
    * The contents of special_tokens_map.json; undefined if tokenizer_config.json has an
-   * `added_tokens_decoder`, since the transformers library then ignores the map.
+   * `added_tokens_decoder`, because the transformers library then ignores the map.
    */
   readonly specialTokensMap: Settings | undefined;
   /** Default tokens for names that the files lack; null for a name without a default token. */

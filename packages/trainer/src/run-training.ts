@@ -179,7 +179,7 @@ export async function finishSteps<End>(steps: AsyncIterator<StepMetrics, End>): 
 }
 
 /**
- * Ends a run with unchanged weights, without saving. Returns if the run was interrupted; otherwise throws the
+ * Ends a run with unchanged weights, without saving. Returns if the run was interrupted. Otherwise throws the
  * error.
  */
 function endUnchanged<Batch>(

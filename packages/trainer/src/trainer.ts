@@ -266,7 +266,7 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
 
   /**
    * Enqueues the passes, and the update unless an extension refuses it. With `isLate`, the results are read
-   * later; otherwise at once.
+   * later. Otherwise at once.
    */
   async #enqueue(step: RunningStep<Batch>, { isLate }: { readonly isLate: boolean }): Promise<StartedStep> {
     const { iteration, startMs } = step;

@@ -28,7 +28,7 @@ import type { TrainingProgress } from './metrics/training-reports.js';
 
 const optimizerPrefix = 'optimizer.';
 
-/** Tells whether a tensor of a checkpoint is optimizer state, which --no-load-optim and --finetune skip. */
+/** Returns true if a tensor of a checkpoint is optimizer state, which --no-load-optim and --finetune skip. */
 export function isOptimizerTensor(name: string): boolean {
   return name.startsWith(optimizerPrefix);
 }
@@ -403,7 +403,7 @@ function replicaNumbers(
     readonly groups: ParallelGroups;
     /** The group of the store that keeps the parameters. */
     readonly group: Pick<ProcessGroup, 'rank' | 'size'> | undefined;
-    /** Tells whether each rank of the group holds a different part of a parameter. */
+    /** Returns true if each rank of the group holds a different part of a parameter. */
     readonly isDivided: (parameter: Parameter) => boolean;
   },
 ): ReadonlyMap<Parameter, number> {

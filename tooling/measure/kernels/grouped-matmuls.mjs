@@ -47,8 +47,8 @@ function random(shape, dtype) {
 }
 
 /**
- * Returns the shortest time of each function. The functions run in turns, since the speed of a shared machine
- * changes within seconds.
+ * Returns the shortest time of each function. The functions run in turns, because the speed of a shared
+ * machine changes within seconds.
  */
 function timed(bodies) {
   const best = Object.fromEntries(Object.keys(bodies).map((name) => [name, Number.POSITIVE_INFINITY]));

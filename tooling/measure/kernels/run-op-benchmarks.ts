@@ -148,7 +148,7 @@ function measure(opCase: OpCase, dtype: BenchmarkDType): Row {
   const tensors = makeLargeTensors(opCase.tensors, { device, dtype });
   const flops = opCase.benchmark?.flops;
   const bytes = countTraffic(opCase, dtype);
-  // the comparison is measured right before and after, since the speed of a shared machine changes within
+  // the comparison is measured right before and after, because the speed of a shared machine changes within
   // seconds
   const peer = (): number => (flops === undefined ? copyRate(bytes) : measureMatmulRate(dtype));
   const before = peer();

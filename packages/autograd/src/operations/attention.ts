@@ -52,7 +52,7 @@ export interface AttentionOptions extends Heads<Variable> {
   readonly sinks?: AttentionSinks | undefined;
 }
 
-/** The tensors that a call reads in addition to the heads; each may be absent. */
+/** The tensors that a call reads in addition to the heads. Each may be absent. */
 type Masks<Held> = Readonly<Record<'keyStart' | 'keyMask' | 'starts' | 'samples', Held | undefined>>;
 
 const collectMasks = ({ visibility, dropout }: AttentionOptions): Masks<Variable> => ({

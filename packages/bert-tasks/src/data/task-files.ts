@@ -42,7 +42,7 @@ export class TaskJson {
     }
   }
 
-  /** Returns whether an object has the key. */
+  /** Returns true if an object has the key. */
   has(key: string): boolean {
     return this.#isObject() && Object.hasOwn(this.value as object, key);
   }

@@ -67,7 +67,7 @@ interface SquadScores {
 /** The results that the official evaluation prints; the optional fields exist only for SQuAD 2.0. */
 export interface SquadMetrics extends SquadScores {
   /**
-   * The number of questions without a prediction. Their score is 0 in SQuAD 1.1; they are excluded in 2.0.
+   * The number of questions without a prediction. Their score is 0 in SQuAD 1.1. They are excluded in 2.0.
    */
   readonly missing: number;
   readonly hasAnswer?: SquadScores;

@@ -170,7 +170,7 @@ export const fineTuningFlags = { ...ofTask, ...ofLearning, ...withDefaults, ...a
  * case, and the flag's meaning, range and default.
  */
 export type FineTuningOptions = OptionsOf<typeof fineTuningFlags> & {
-  /** The seeds; each is a separate training run. Default: 1234. */
+  /** The seeds. Each is a separate training run. Default: 1234. */
   readonly seeds?: readonly number[] | undefined;
 };
 

@@ -205,7 +205,7 @@ async function fineTuneSeeds(
   const { checkpoint } = configuration;
   const { parallel } = started.layout;
   const exports = new HuggingFaceExports({ ...started, configuration, seeds, onMessage });
-  // only the first rank checks the folder, since other ranks may have separate storage
+  // only the first rank checks the folder, because other ranks may have separate storage
   await processes.together(async () => {
     if (!processes.isFirst) return;
     await checkSave(configuration, seeds);
@@ -418,7 +418,7 @@ function checkedSteps(configuration: FineTuningConfiguration, { train }: OpenedT
 }
 
 /**
- * Checks that the evaluated sets have different names, since scores and predictions are stored by name.
+ * Checks that the evaluated sets have different names, because scores and predictions are stored by name.
  *
  * @throws ConfigurationError MTL_FLAG_CONFLICT
  */

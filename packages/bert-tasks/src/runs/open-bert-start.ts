@@ -15,7 +15,7 @@ export interface BertStart {
   readonly model: BertModelConfiguration;
   readonly tokenizer: Tokenizer;
   /**
-   * Returns whether the model has values for a parameter. The global shape is given if it may differ from the
+   * Returns true if the model has values for a parameter. The global shape is given if it may differ from the
    * model's.
    */
   readonly has: (parameter: Pick<LogicalTensor, 'name' | 'globalShape'>) => boolean;

@@ -315,7 +315,7 @@ export const fingerprintsOfTask = ({
   [train, ...valid, ...test].map((path) => taskDataFingerprint(path, { isWhole: true }));
 
 /**
- * Returns whether micro-batches are truncated to their longest row. A head with a logit for every token then
+ * Returns true if micro-batches are truncated to their longest row. A head with a logit for every token then
  * computes no logits for padding. Other heads do not process padding, and without truncation there are fewer
  * shapes.
  */
@@ -375,7 +375,7 @@ function createTrainer(
     flopsPerSample: modelFlops({
       batchSize: task.train.description.numChoices,
       sequenceLength,
-      // the head is not counted, since a few outputs add hardly any FLOPs
+      // the head is not counted, because a few outputs add hardly any FLOPs
       ...bertMatmuls(model),
     }),
     ...(progress === undefined ? {} : { progress }),
@@ -406,7 +406,7 @@ export function stepsOfEpoch(
 
 /**
  * Returns the settings that must not change when a run is resumed: all settings except layout, recomputation,
- * paths and reports. The evaluated sets are included, since the report compares all seeds on these sets.
+ * paths and reports. The evaluated sets are included, because the report compares all seeds on these sets.
  */
 export function resumable(configuration: FineTuningConfiguration) {
   const { task, data, start, sequenceLength, spans, epochs, globalBatchSize, microBatchSize } = configuration;

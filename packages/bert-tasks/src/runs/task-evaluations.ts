@@ -104,7 +104,7 @@ export class TaskEvaluations {
 }
 
 /**
- * Returns the results of an earlier start, on all ranks. Only the first rank reads the file, since other
+ * Returns the results of an earlier start, on all ranks. Only the first rank reads the file, because other
  * ranks may have separate storage.
  */
 function leftBehind({ directory, processes, resume }: TaskEvaluationsOptions): SeedResult | undefined {

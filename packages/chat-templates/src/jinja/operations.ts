@@ -60,7 +60,7 @@ export function isEqual(left: Value, right: Value, runtime: Runtime): boolean {
   return result;
 }
 
-/** Returns whether an int and a float are exactly the same number. */
+/** Returns true if an int and a float are exactly the same number. */
 const isSameNumber = (left: bigint | number, right: bigint | number): boolean =>
   isOrdered(left, right) && !(left < right) && !(left > right);
 
@@ -90,11 +90,11 @@ function isEqualInside(left: Value, right: Value, runtime: Runtime): boolean {
   });
 }
 
-/** Returns whether two elements of a container are equal. An object always equals itself here, even NaN. */
+/** Returns true if two elements of a container are equal. An object always equals itself here, even NaN. */
 const isSame = (left: Value, right: Value, runtime: Runtime): boolean =>
   left === right || isEqual(left, right, runtime);
 
-/** Returns whether `left < right`. The message of the error for values without an order names `operator`. */
+/** Returns true if `left < right`. The message of the error for values without an order names `operator`. */
 export function isLess(left: Value, right: Value, runtime: Runtime, operator = '<'): boolean {
   runtime.budget.step();
   if (isNumber(left) && isNumber(right)) return convertNumber(left) < convertNumber(right);
@@ -201,7 +201,7 @@ export function compare(operator: ComparisonOperator, left: Value, right: Value,
   }
 }
 
-/** Returns whether two values can be ordered. NaN cannot, but comparing it is not an error. */
+/** Returns true if two values can be ordered. NaN cannot, but comparing it is not an error. */
 const isOrdered = (left: Value, right: Value): boolean =>
   !(isNumber(left) && isNumber(right) && (Number.isNaN(left) || Number.isNaN(right)));
 

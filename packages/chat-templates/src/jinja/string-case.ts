@@ -114,7 +114,7 @@ const classes: Readonly<Record<string, RegExp>> = {
   isspace: all(`[${whitespace}]`),
 };
 
-/** Returns whether a text is of a kind: `isalpha`, `isupper` and so on; undefined for an unknown name. */
+/** Returns true if a text is of a kind: `isalpha`, `isupper` and so on; undefined for an unknown name. */
 export function isOfKind(name: string, text: string): boolean | undefined {
   const pattern = classes[name];
   if (pattern !== undefined) return pattern.test(text);

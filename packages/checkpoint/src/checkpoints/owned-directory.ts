@@ -222,7 +222,7 @@ export class OwnedDirectory {
       const file = await open(join(this.#path, recordName), 'r+');
       await file.write(this.#text, 0).finally(() => file.close());
     } catch {
-      // nothing to do here, since `check` detects a missing record
+      // nothing to do here, because `check` detects a missing record
     }
   }
 

@@ -38,7 +38,7 @@ export async function makeDirectory(
       );
     if (code !== 'ENOENT' || above === directory || !(await isMissing())) throw error;
     await makeDirectory(above, fileSystem);
-    // tries again, since the parent exists now
+    // tries again, because the parent exists now
     await fileSystem.mkdir(directory).catch((again: unknown) => {
       // another rank was faster
       if (systemCode(again) !== 'EEXIST') throw again;

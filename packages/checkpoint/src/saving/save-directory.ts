@@ -130,7 +130,7 @@ function busy(path: string): CheckpointError {
 }
 
 /**
- * Returns whether a process is writing the unfinished save at `path`: certainly, perhaps, or not any more.
+ * Returns true if a process is writing the unfinished save at `path`: certainly, perhaps, or not any more.
  */
 async function checkUse(options: {
   readonly path: string;

@@ -24,7 +24,7 @@ export const dtypeBytes = {
   C64: 8,
 } as const satisfies Readonly<Record<Dtype, number>>;
 
-/** Returns whether `value` is the safetensors name of a supported dtype. */
+/** Returns true if `value` is the safetensors name of a supported dtype. */
 export function isDtype(value: unknown): value is Dtype {
   return typeof value === 'string' && Object.hasOwn(dtypeBytes, value);
 }

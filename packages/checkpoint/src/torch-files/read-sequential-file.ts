@@ -17,7 +17,7 @@ const magic = Buffer.from('80028a0a6cfc9c46f9206aa850192e', 'hex');
 const numPickles = 5;
 const version = 1001;
 
-/** Returns whether a version of torch.save before 1.6 wrote the file. */
+/** Returns true if a version of torch.save before 1.6 wrote the file. */
 export async function beginsSequentialFile(range: FileRange): Promise<boolean> {
   return range.length >= magic.length && (await range.read(0, magic.length)).equals(magic);
 }

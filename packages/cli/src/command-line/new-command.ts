@@ -45,7 +45,7 @@ export class MtlCommand extends Command {
     return this;
   }
 
-  /** Refuses unknown flags first. Commander would report a missing flag that the user only misspelled. */
+  /** Rejects unknown flags first. Commander would report a missing flag that the user only misspelled. */
   override parseOptions(argv: string[]): ParseOptionsResult {
     const parsed = super.parseOptions(argv);
     const [unknown] = parsed.unknown;

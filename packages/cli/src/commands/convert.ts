@@ -192,7 +192,7 @@ function formatUsage(name: string, { name: format, path }: WeightFormat): string
 }
 
 /**
- * Returns whether a conversion's format is the one that --to and --from name. A flag that is not given
+ * Returns true if a conversion's format is the one that --to and --from name. A flag that is not given
  * matches every format.
  */
 const isOfFormat = ({ format }: Conversion, { to, from }: ConvertFlags): boolean =>

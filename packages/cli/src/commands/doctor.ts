@@ -227,7 +227,7 @@ function disk(): Finding {
 }
 
 /**
- * Returns a note about an absent component, with the remedy. The status is not `missing`, since a GPU is
+ * Returns a note about an absent component, with the remedy. The status is not `missing`, because a GPU is
  * never required.
  */
 function note(name: string, error: unknown): Finding {

@@ -22,7 +22,7 @@ export interface LocalRanksOptions extends Pick<RankProcessOptions, 'preload' | 
   readonly absent?: readonly number[];
 }
 
-// the entry is next to this file, in the sources and in the build; it is plain JavaScript, so that Node can
+// the entry is next to this file, in the sources and in the build. It is plain JavaScript, so that Node can
 // start it
 const entry = import.meta.url.endsWith('.ts') ? './local-rank-entry.mjs' : './local-rank-entry.js';
 

@@ -24,7 +24,7 @@ export interface JoinedResources {
   readonly timeoutMs: number;
 }
 
-/** Calls all functions in order, even if some throw; then throws the first error. */
+/** Calls all functions in order, even if some throw. Then throws the first error. */
 function closeAll([first, ...rest]: readonly (() => void)[]): void {
   if (first === undefined) return;
   try {

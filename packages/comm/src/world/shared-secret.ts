@@ -123,7 +123,7 @@ export class SharedSecretFile {
     return content.secret;
   }
 
-  /** Returns the secret if its creator, a rank 0, is running; otherwise undefined. */
+  /** Returns the secret if its creator, a rank 0, is running. Otherwise undefined. */
   find(): string | undefined {
     const content = this.#read();
     return content !== undefined && isRunning(content) ? content.secret : undefined;

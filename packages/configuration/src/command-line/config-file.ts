@@ -125,7 +125,7 @@ function readText(path: string): string {
   }
 }
 
-/** Loads the YAML parser only for a YAML file, since loading takes 50 ms. */
+/** Loads the YAML parser only for a YAML file, because loading takes 50 ms. */
 const yaml = (): typeof import('yaml') => createRequire(import.meta.url)('yaml');
 
 function parseText(path: string, text: string): unknown {

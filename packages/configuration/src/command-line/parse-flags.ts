@@ -174,7 +174,7 @@ interface SeenFlag {
 
 /**
  * Rejects two switches that contradict each other (--bf16 --no-bf16; --recompute-activations
- * --recompute-granularity full). Repeating a flag with another value is allowed, since scripts append to a
+ * --recompute-granularity full). Repeating a flag with another value is allowed, because scripts append to a
  * command line.
  */
 function refuseContradiction(options: { target: string; before: SeenFlag; second: SeenFlag }): void {

@@ -83,7 +83,7 @@ export interface ResolveFlagsOptions {
   readonly loaded?: LoadedFlags;
   /**
    * The name of a preset, or `none`. Default: the smallest preset of the model, if `given` has no flags for a
-   * model, data or checkpoint and there is no --config; otherwise `none`.
+   * model, data or checkpoint and there is no --config. Otherwise `none`.
    */
   readonly preset?: string;
   /** The kind of model that the program trains. Default: gpt. */
@@ -289,7 +289,7 @@ function refuseContradictions(
   );
 }
 
-/** Returns whether a source is a default or a preset. */
+/** Returns true if a source is a default or a preset. */
 export const isDefaultSource = (source: string | undefined): boolean =>
   source === undefined || source === 'default' || source.startsWith('preset ');
 

@@ -98,7 +98,7 @@ function withFacts<Schema extends z.ZodType>(schema: Schema, facts: FlagFacts): 
 
 function numeric(kind: 'integer' | 'number', schema: z.ZodNumber): MakeNumericFlag {
   const placeholder = kind === 'integer' ? 'N' : 'X';
-  // Each call clones the schema, since facts are stored by schema.
+  // Each call clones the schema, because facts are stored by schema.
   return ((description, options) =>
     withFacts(schema.clone(), { description, kind, placeholder, ...options })) as MakeNumericFlag;
 }
@@ -245,7 +245,7 @@ export function counts(description: string, placeholders: string): z.ZodArray<z.
   });
 }
 
-/** Returns whether a flag takes all arguments up to the next flag. */
+/** Returns true if a flag takes all arguments up to the next flag. */
 export const takesSeveral = ({ kind }: FlagFacts): boolean =>
   ['texts', 'integers', 'numbers', 'choices'].includes(kind);
 

@@ -72,7 +72,7 @@ type Renamed = typeof renamedOptions;
 export type OptionName<Name extends string> =
   CamelCase<Name> extends keyof Renamed ? Renamed[CamelCase<Name>] : CamelCase<Name>;
 
-/** Returns whether a name is the deprecated name of an option. */
+/** Returns true if a name is the deprecated name of an option. */
 export const isFormerName = (name: string): name is keyof Renamed => Object.hasOwn(renamedOptions, name);
 
 /** Returns the option name of a flag, given the flag's name with dashes or in camel case. */

@@ -71,7 +71,7 @@ export const flagValuesOption: OptionCheck<false> = groupOption(
 /** Checks the kind of model. */
 export const modelKindOption: OptionCheck<false> = choiceOption(modelKinds);
 
-/** Checks only that a preset's name is a text, since the presets depend on the kind of model. */
+/** Checks only that a preset's name is a text, because the presets depend on the kind of model. */
 export const presetOption: OptionCheck<false> = optionThat(
   'the name of a preset, or none',
   (value) => typeof value === 'string',

@@ -15,7 +15,7 @@ export interface GivenValue {
   readonly where: string;
   /**
    * True for a value from a program, which must already have the flag's type: a text is not parsed as a
-   * number. Default: false, since a command line contains only texts.
+   * number. Default: false, because a command line contains only texts.
    */
   readonly isTyped?: boolean;
 }

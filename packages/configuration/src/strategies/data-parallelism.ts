@@ -59,7 +59,7 @@ export interface DataParallelConfiguration
   readonly dataParallelSize: number;
 }
 
-/** Returns whether a store shards the optimizer state, possibly with other states. */
+/** Returns true if a store shards the optimizer state, possibly with other states. */
 const dividesState = ({ divides }: ListedStore): boolean => divides.includes('optimizer');
 
 /**

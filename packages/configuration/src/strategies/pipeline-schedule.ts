@@ -56,7 +56,7 @@ function refusal(path: string, message: string, cause?: unknown): ConfigurationE
   return new ConfigurationError('MTL_SCHEDULE_MODULE', `${path}: ${message}`, { expected, cause });
 }
 
-/** Returns whether a value has the lists of a schedule; `assertSchedule` checks their contents. */
+/** Returns true if a value has the lists of a schedule; `assertSchedule` checks their contents. */
 function isSchedule(made: unknown): made is PipelineSchedule {
   if (typeof made !== 'object' || made === null) return false;
   const { numMicroBatches, placement, actions } = made as Partial<Record<keyof PipelineSchedule, unknown>>;

@@ -364,7 +364,7 @@ export function distinctRanks(mesh: ProcessMesh): readonly number[] {
 export const undivided = <Parallel extends Partial<StrategyConfiguration>>(parallel: Parallel): Parallel =>
   Object.assign({}, parallel, ...all.map((each) => each.undivided)) as Parallel;
 
-/** Returns whether the memory and work of a process depend on the routing of tokens to experts. */
+/** Returns true if the memory and work of a process depend on the routing of tokens to experts. */
 export const dependsOnRouting = (parallel: StrategyConfiguration): boolean =>
   all.some((each) => each.dependsOnRouting?.(parallel as unknown as Record<string, unknown>) === true);
 

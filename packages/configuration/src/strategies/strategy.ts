@@ -301,7 +301,7 @@ export interface Strategy<
   readonly savings?: readonly MemorySaving<Fields>[];
   /** The values of settings that turn off optional sharding and overlap. */
   readonly undivided?: Partial<Fields>;
-  /** Returns whether the memory and work of a process depend on the routing of tokens to experts. */
+  /** Returns true if the memory and work of a process depend on the routing of tokens to experts. */
   dependsOnRouting?(fields: Fields): boolean;
   /** Returns the optimizer options that follow from the strategy. Only one strategy has this function. */
   ofOptimizer?(fields: Fields): OptimizerSharing;

@@ -62,7 +62,7 @@ export class FlagReader {
     return this.#resolved.given.has(name) && this.#resolved.values[name] !== defaultFlags[name];
   }
 
-  /** Returns whether the command line or --config contains the flag, with any value. */
+  /** Returns true if the command line or --config contains the flag, with any value. */
   isAsked(name: FlagName): boolean {
     return this.#resolved.given.has(name);
   }

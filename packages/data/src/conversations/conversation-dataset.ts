@@ -94,7 +94,7 @@ export class ConversationDataset implements SampleDataset {
     return { source: 'conversations', documents: [...conversations] };
   }
 
-  /** Does nothing, since no file is open. */
+  /** Does nothing, because no file is open. */
   close(): void {}
 
   [Symbol.dispose](): void {

@@ -13,7 +13,7 @@ export interface Conversation {
 }
 
 /**
- * Returns whether the assistant learns a message. It does not learn context, nor a message with `"weight": 0`
+ * Returns true if the assistant learns a message. It does not learn context, nor a message with `"weight": 0`
  * or `"train": false`.
  */
 export function isLearnt({ messages, numGiven }: Conversation, index: number): boolean {

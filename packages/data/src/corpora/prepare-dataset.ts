@@ -162,7 +162,7 @@ function inputFiles(inputs: readonly string[]): readonly CorpusFiles[] {
 }
 
 /**
- * Writes the list of the files that were read, if any input is a folder; otherwise deletes the list of an
+ * Writes the list of the files that were read, if any input is a folder. Otherwise deletes the list of an
  * earlier dataset.
  */
 function recordInputs(path: string, inputs: readonly CorpusFiles[]): void {

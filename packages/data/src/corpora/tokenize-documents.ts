@@ -170,7 +170,7 @@ export type TokenizeReply =
 type Settle = { resolve: (documents: TokenizedDocuments) => void; reject: (error: unknown) => void };
 
 /**
- * Worker threads that tokenize batches of documents; each batch is sent to the thread with the least pending
+ * Worker threads that tokenize batches of documents. Each batch is sent to the thread with the least pending
  * work.
  */
 class TokenizerPool {

@@ -81,7 +81,7 @@ export class MersenneTwister64 {
   /** Returns the next unsigned 64-bit integer modulo `divisor` (a positive integer up to 2^37). */
   modulo(divisor: number): number {
     this.#draw();
-    // The remainder is computed sixteen bits at a time, since (divisor - 1) x 2^16 + 65535 is exact in
+    // The remainder is computed sixteen bits at a time, because (divisor - 1) x 2^16 + 65535 is exact in
     // float64.
     const afterHigh = this.#outputHigh % divisor;
     const afterMiddle = (afterHigh * 65536 + (this.#outputLow >>> 16)) % divisor;

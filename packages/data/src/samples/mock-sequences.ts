@@ -80,7 +80,7 @@ export class MockSequences {
     return length;
   }
 
-  /** Does nothing, since no file is open. */
+  /** Does nothing, because no file is open. */
   close(): void {}
 
   [Symbol.dispose](): void {

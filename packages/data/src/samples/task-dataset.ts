@@ -90,7 +90,7 @@ export class TaskDataset implements SampleDataset<TaskTokenBatch> {
     return assembleBatch(this, [sample]);
   }
 
-  /** Does nothing, since no file is open. */
+  /** Does nothing, because no file is open. */
   close(): void {}
 
   [Symbol.dispose](): void {

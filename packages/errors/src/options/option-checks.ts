@@ -46,7 +46,7 @@ function nameClass(value: object): string {
   return typeof made === 'function' && made.name !== '' ? made.name : 'another class';
 }
 
-/** Returns whether a value is an object literal `{ ... }`. */
+/** Returns true if a value is an object literal `{ ... }`. */
 function isPlainObject(value: unknown): value is Readonly<Record<string, unknown>> {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return false;
   const prototype: unknown = Object.getPrototypeOf(value);
@@ -92,7 +92,7 @@ export const numberOption = optionThat(
   (value) => typeof value === 'number' && !Number.isNaN(value),
 );
 
-/** Makes the check for an integer in a range; both limits are included. */
+/** Makes the check for an integer in a range. Both limits are included. */
 export function wholeNumberOption(least: number, most = Number.MAX_SAFE_INTEGER): OptionCheck<false> {
   const upTo = most === Number.MAX_SAFE_INTEGER ? ' or more' : ` to ${most}`;
   return optionThat(

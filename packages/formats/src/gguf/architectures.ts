@@ -170,7 +170,7 @@ function listDifferences(modelType: GptTypeName, model: GptModelConfiguration): 
 }
 
 /**
- * Refuses a model that llama.cpp would compute in another way.
+ * Rejects a model that llama.cpp would compute in another way.
  *
  * @throws CheckpointError MTL_GGUF_ARCHITECTURE, with the property by name
  */

@@ -16,7 +16,7 @@ export const ggufDtypes = {
 /** The name of a dtype of GGUF files. */
 export type GgufDtype = keyof typeof ggufDtypes;
 
-/** Returns whether a dtype stores most weights in quantized blocks. */
+/** Returns true if a dtype stores most weights in quantized blocks. */
 export const isQuantized = (dtype: GgufDtype): boolean => !['float32', 'float16', 'bfloat16'].includes(dtype);
 
 /** The properties of a model that determine the types of its tensors. */

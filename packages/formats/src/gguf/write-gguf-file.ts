@@ -31,7 +31,7 @@ async function writeFully(handle: FileHandle, bytes: Uint8Array): Promise<void> 
 }
 
 /**
- * Refuses values that the type cannot hold.
+ * Rejects values that the type cannot hold.
  *
  * @throws CheckpointError MTL_NOT_FINITE
  */

@@ -76,7 +76,7 @@ function extractBox(
   return box;
 }
 
-/** Returns whether a finite number of dtype `from` may become infinite in dtype `to`. */
+/** Returns true if a finite number of dtype `from` may become infinite in dtype `to`. */
 function overflows(from: string, to: WritableDtype): boolean {
   const maxima: Readonly<Record<string, number>> = { F16: 1, BF16: 2, F32: 3, F64: 4 };
   return maxima[from]! > maxima[to]!;
@@ -278,7 +278,7 @@ export class MappedWeights {
   }
 
   /**
-   * Refuses values that overflowed in the dtype.
+   * Rejects values that overflowed in the dtype.
    *
    * @throws CheckpointError MTL_NOT_FINITE, with the file's name for the tensor
    */

@@ -20,7 +20,7 @@ import {
   smolLm3Windows,
 } from './window-fields.js';
 
-/** The kinds of supported models; each model type of the transformers library belongs to one kind. */
+/** The kinds of supported models. Each model type of the transformers library belongs to one kind. */
 export type HuggingFaceModelKind = 'gpt' | 'bert';
 
 /** Describes the models with a certain `model_type` in the transformers library. */

@@ -48,7 +48,7 @@ interface Feature {
   readonly what: string;
   readonly fields: readonly string[];
   /**
-   * Returns whether a value requests the feature; null and false never do. Default: every other value does.
+   * Returns true if a value requests the feature; null and false never do. Default: every other value does.
    */
   readonly asks?: (value: unknown, values: Values) => boolean;
   /** The value of the field that does not request the feature. Default: a missing field, or false. */

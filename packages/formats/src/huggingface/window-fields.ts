@@ -45,7 +45,7 @@ function usedWindow(fields: JsonFields): string | undefined {
 
 type LayerType = 'full_attention' | 'sliding_attention';
 
-/** Returns whether a layer has the window if config.json has no `layer_types`. */
+/** Returns true if a layer has the window if config.json has no `layer_types`. */
 type WindowRule = (layer: number, fields: JsonFields, known: KnownProperties) => boolean;
 
 /**

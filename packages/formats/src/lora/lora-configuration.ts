@@ -22,7 +22,7 @@ export const loraWeightsName = 'adapter_model.safetensors';
  */
 export const versionOfParameters = '0.19.1';
 
-/** Returns whether a logical name belongs to a factor of a low-rank adapter. */
+/** Returns true if a logical name belongs to a factor of a low-rank adapter. */
 export const isAdapter = (name: string): boolean => /\.lora_[ab]\.weight$/.test(name);
 
 /** Wording of error messages about files of adapters. */

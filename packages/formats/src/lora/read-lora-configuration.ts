@@ -178,7 +178,7 @@ interface FoundFactor {
 
 const wrapper = /^(.+\.experts)(\.base_layer)?$/;
 
-/** Returns whether a module is PEFT's wrapper of a parameter of all experts. */
+/** Returns true if a module is PEFT's wrapper of a parameter of all experts. */
 const isExpertWrapper = (target: string): boolean => wrapper.test(target);
 
 /** The parameters with the matrices of all experts of a layer. The first parameter has the inner wrapper. */

@@ -21,7 +21,7 @@ interface MegatronModelType {
   /** Properties that all models of the kind have. */
   readonly fixed: Readonly<Record<string, unknown>>;
   /**
-   * Args that are written with the same value for every model, since our models have no corresponding
+   * Args that are written with the same value for every model, because our models have no corresponding
    * property.
    */
   readonly alwaysStated: Readonly<Record<string, unknown>>;
@@ -336,7 +336,7 @@ export const megatronModelTypes: Readonly<Record<MegatronModelKind, MegatronMode
   },
 };
 
-/** Returns whether layer norm weights are stored minus 1. */
+/** Returns true if layer norm weights are stored minus 1. */
 export const hasNormsLessOne = (fields: JsonFields): boolean => isTrue(fields, 'apply_layernorm_1p', false);
 
 /** Args that request unsupported features, with the values that do not. */

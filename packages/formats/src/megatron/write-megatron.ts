@@ -34,7 +34,7 @@ interface WriteMegatronOptions {
   readonly directory: string;
   readonly kind: MegatronModelKind;
   readonly model: GptModelConfiguration | BertModelConfiguration;
-  /** All tensors of the model; each must be complete. */
+  /** All tensors of the model. Each must be complete. */
   readonly tensors: readonly LogicalTensor[];
   /**
    * The number of optimizer steps. With 0 the checkpoint is named `release`, Megatron-LM's name for weights

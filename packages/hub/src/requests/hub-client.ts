@@ -19,7 +19,7 @@ export interface HubClientOptions {
 export interface Patience {
   /** The maximum number of attempts of a request, and of a download without progress. */
   readonly mostAttempts: number;
-  /** The wait before the second attempt, in milliseconds; it doubles with each further attempt. */
+  /** The wait before the second attempt, in milliseconds. It doubles with each further attempt. */
   readonly firstWaitMs: number;
   /** The longest wait that the Hub may request, in seconds; a longer request is an error. */
   readonly longestWaitSeconds: number;

@@ -10,7 +10,7 @@ namespace mtl {
 // `num_values` attributes. Handle 0 represents an absent optional tensor.
 Status run_op(int op_index, const TensorHandle* handles, int num_handles, const double* attributes, int num_values);
 
-// Tells whether the device has a kernel for the op.
+// Returns true if the device has a kernel for the op.
 bool supports_op(int op_index, DeviceKind device);
 
 // Returns the floating-point operations of all ops that the calling thread has run since its last reset. The

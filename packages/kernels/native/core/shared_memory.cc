@@ -43,7 +43,7 @@ struct StepList {
 // dimensions are not nested.
 constexpr int kMaxTries = 10000;
 
-// Tells whether some number of each of the steps from `first` on adds up to `distance`; true after too many
+// Returns true if some number of each of the steps from `first` on adds up to `distance`; true after too many
 // tries.
 bool adds_up(const StepList& steps, int first, int64_t distance, int* tries) {
   if (first == steps.size || ++*tries > kMaxTries) return distance == 0 || *tries > kMaxTries;

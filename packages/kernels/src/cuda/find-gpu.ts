@@ -20,7 +20,7 @@ interface FoundGpu {
   readonly error: KernelError | undefined;
 }
 
-/** Tells whether the default library is missing; a library that MTL_CUDA_LIBRARY names must exist. */
+/** Returns true if the default library is missing; a library that MTL_CUDA_LIBRARY names must exist. */
 function isNotBuilt(): boolean {
   if (process.env.MTL_CUDA_LIBRARY !== undefined) return false;
   try {

@@ -10,7 +10,7 @@ export interface CastOptions {
 
 /**
  * output = input, rounded to nearest in output's floating-point dtype. The same dtype results in a copy.
- * Either tensor may be a strided view with a contiguous last dimension; both then have the same shape.
+ * Either tensor may be a strided view with a contiguous last dimension. Both then have the same shape.
  * Without `output`, the call takes `dtype`, the dtype of the new tensor.
  *
  * @throws KernelError `MTL_ARGUMENT` for tensors of different sizes, `MTL_SHAPE` or `MTL_DTYPE` for other

@@ -96,7 +96,7 @@ export class SpanHead implements TaskHead {
   }
 
   /**
-   * Returns the start labels [B] followed by the end labels [B]. Each has half the loss factor, since a
+   * Returns the start labels [B] followed by the end labels [B]. Each has half the loss factor, because a
    * sample's loss is the mean of both.
    */
   static targets(batch: TaskTokenBatch, lossFactor: number): TaskTargets {

@@ -10,7 +10,7 @@ import { hasRotaryPositions, type PositionVariants, type YarnVariants } from './
 
 /** Rotary position embeddings of an attention (Su et al. 2021). */
 export interface RotarySpecification extends RotaryFrequenciesOptions {
-  /** True if elements 2i and 2i + 1 of a head form a pair; otherwise elements i and i + R / 2 do. */
+  /** True if elements 2i and 2i + 1 of a head form a pair. Otherwise elements i and i + R / 2 do. */
   readonly interleaved: boolean;
 }
 

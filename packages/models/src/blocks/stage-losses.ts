@@ -93,7 +93,7 @@ export class LayerLosses {
     this.#isForward = false;
   }
 
-  /** Returns the losses of the forward pass; the caller disposes of the losses. */
+  /** Returns the losses of the forward pass. The caller disposes of the losses. */
   take(): readonly StageLoss[] {
     const made = this.#made;
     this.#made = [];

@@ -66,7 +66,7 @@ export function computeHeadSize({
   );
 }
 
-/** Returns whether the norms of hidden states have biases. */
+/** Returns true if the norms of hidden states have biases. */
 export const hasNormBiases = ({ normalization = 'LayerNorm' }: BlockVariants): boolean =>
   normalization === 'LayerNorm';
 
@@ -125,7 +125,7 @@ export interface BlockVariants {
 export type LayerList = number | readonly number[];
 
 /**
- * Returns whether a list selects a layer: N selects every Nth layer (N - 1, 2 N - 1, ...), and a list selects
+ * Returns true if a list selects a layer: N selects every Nth layer (N - 1, 2 N - 1, ...), and a list selects
  * the layers with a 1. `layer`: the global index.
  */
 export const isListedLayer = (list: LayerList, layer: number): boolean =>
@@ -156,7 +156,7 @@ export interface PositionVariants extends YarnVariants {
   readonly rotaryBase?: number | undefined;
   /** The fraction of a head's features that are rotated. Absent: 1. */
   readonly rotaryPercent?: number | undefined;
-  /** True if elements 2i and 2i + 1 of a head form a pair; otherwise elements i and i + R / 2 do. */
+  /** True if elements 2i and 2i + 1 of a head form a pair. Otherwise elements i and i + R / 2 do. */
   readonly rotaryInterleaved?: boolean | undefined;
   /** The number by which all positions are divided (position interpolation). Absent: 1. */
   readonly rotarySeqLenInterpolationFactor?: number | undefined;
@@ -203,7 +203,7 @@ export interface YarnVariants {
   readonly yarnAttentionFactor?: number | undefined;
 }
 
-/** Returns whether a model with rotary positions rotates the queries and keys of a layer. */
+/** Returns true if a model with rotary positions rotates the queries and keys of a layer. */
 export const isRotatedLayer = ({ noRopeFreq }: PositionVariants, layer: number): boolean =>
   noRopeFreq === undefined || !isListedLayer(noRopeFreq, layer);
 
@@ -228,7 +228,7 @@ export const windowOfAllLayers = (hasWindow: boolean): Partial<BlockVariants> =>
 /** The properties that determine the blocks of a model, except experts. */
 export type ModelOfBlocks = TransformerConfiguration & BlockVariants & PositionVariants;
 
-/** Returns whether queries and keys are rotated. */
+/** Returns true if queries and keys are rotated. */
 export const hasRotaryPositions = (type: PositionEmbeddingType | undefined): boolean =>
   type === 'rope' || type === 'yarn';
 

@@ -90,7 +90,7 @@ export interface ExpertVariants {
   readonly activationFuncClampValue?: number | undefined;
 }
 
-/** Returns whether a layer has experts. `layer`: the global index. */
+/** Returns true if a layer has experts. `layer`: the global index. */
 export function hasExperts(
   { numExperts, moeLayerFreq = 1 }: Pick<ExpertVariants, 'numExperts' | 'moeLayerFreq'>,
   layer: number,
@@ -108,7 +108,7 @@ export interface ExpertActivationSpecification {
   readonly linearOffset?: number | undefined;
 }
 
-/** Returns whether the first layer of an expert has gates and values. */
+/** Returns true if the first layer of an expert has gates and values. */
 export const isGated = ({ kind }: ExpertActivationSpecification): boolean =>
   kind === 'swiglu' || kind === 'clampedQuickGeglu';
 

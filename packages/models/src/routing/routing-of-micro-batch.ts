@@ -49,7 +49,7 @@ export class RoutingOfMicroBatch {
     return this.#isTraining && this.#isForward;
   }
 
-  /** Keeps the choice of a router for recomputation; the caller still owns the choice. */
+  /** Keeps the choice of a router for recomputation. The caller still owns the choice. */
   keep(choice: Choice): void {
     if (!this.countsLoads) return;
     const { router, experts } = choice;

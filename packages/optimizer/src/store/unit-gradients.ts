@@ -3,7 +3,7 @@ import type { ProcessGroup, Work } from '@mtl/comm';
 import { add, Tensor } from '@mtl/kernels';
 import { type Bucket, takeSlice } from './flat-layout.js';
 
-/** The main gradients of a bucket; each rank keeps a slice of their sums. */
+/** The main gradients of a bucket. Each rank keeps a slice of their sums. */
 export interface ShardedGradients {
   readonly bucket: Bucket;
   readonly units: readonly ParameterUnit[];
@@ -132,7 +132,7 @@ class WholeGradients {
     return this.#isReady;
   }
 
-  /** Returns the gradients, zeros if no operation wrote any; the caller disposes of the tensor. */
+  /** Returns the gradients, zeros if no operation wrote any. The caller disposes of the tensor. */
   takeWhole(): Tensor {
     const whole = this.#whole ?? this.#allocate();
     for (const { parameter } of this.#bucket.ranges) parameter.keepGradient();

@@ -4,7 +4,7 @@ import { UsageError } from '@mtl/errors';
 import { Tensor } from '@mtl/kernels';
 import type { Bucket } from './flat-layout.js';
 
-/** The values of a bucket; each rank holds a slice. */
+/** The values of a bucket. Each rank holds a slice. */
 export interface ShardedValues {
   readonly bucket: Bucket;
   readonly units: readonly ParameterUnit[];
@@ -172,7 +172,7 @@ class GatheredBucket {
     for (const { parameter } of this.bucket.ranges) parameter.deferData(undefined);
   }
 
-  /** Refuses reads of the values. */
+  /** Rejects reads of the values. */
   hide(): void {
     for (const { parameter } of this.bucket.ranges) parameter.deferData(() => refuseRead(parameter));
   }

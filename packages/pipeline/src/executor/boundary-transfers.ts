@@ -133,7 +133,7 @@ export class BoundaryTransfers {
   }
 }
 
-/** Returns whether a send is complete; throws the error of a send that has failed. */
+/** Returns true if a send is complete; throws the error of a send that has failed. */
 function isReaped(work: Work): boolean {
   if (!work.isDone) return false;
   work.wait();

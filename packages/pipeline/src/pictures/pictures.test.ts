@@ -91,7 +91,7 @@ peak: most micro-batches whose activations a rank keeps at once
 });
 
 describe('timelineSvg', () => {
-  /** Returns whether every element is closed in the right order, and every & starts a known entity. */
+  /** Returns true if every element is closed in the right order, and every & starts a known entity. */
   const isWellFormed = (svg: string): boolean => {
     const open: string[] = [];
     for (const [, end, name, empty] of svg.matchAll(/<(\/?)([a-z]+)(?:\s[a-zA-Z-]+="[^"<]*")*(\s*\/?)>/g)) {

@@ -9,7 +9,7 @@ import { clockOffset, nowNs } from './clock.js';
 export interface WriteTraceOptions {
   /** The path of the trace, which the group's first rank writes. */
   readonly file: string;
-  /** All ranks of the job; every rank calls `writeTrace`. */
+  /** All ranks of the job. Every rank calls `writeTrace`. */
   readonly group: ProcessGroup;
   /** The ranks of this rank's pipeline; undefined if the complete model is on this rank. */
   readonly pipeline?: ProcessGroup | undefined;

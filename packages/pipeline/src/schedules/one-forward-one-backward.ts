@@ -3,7 +3,7 @@ import { checkSize, oneChunk } from './check-size.js';
 import type { PipelineSchedule, ScheduleAction, ScheduleSize } from './pipeline-schedule.js';
 
 /**
- * Builds 1F1B (PipeDream-Flush): rank r starts with p-r-1 forward passes; then each further forward is
+ * Builds 1F1B (PipeDream-Flush): rank r starts with p-r-1 forward passes. Then each further forward is
  * followed by the oldest outstanding backward (Narayanan et al. 2021, section 2.2.1 and figure 4, top). The
  * bubble is (p-1)/m, as in GPipe, but the activations of at most p-r micro-batches are alive.
  *

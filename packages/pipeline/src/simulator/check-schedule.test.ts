@@ -47,7 +47,7 @@ function withOrder(
 }
 
 /**
- * Returns whether the actions can run: the graph of "must come before" has no cycle. Written from the
+ * Returns true if the actions can run: the graph of "must come before" has no cycle. Written from the
  * definition of backpropagation over all pairs of kinds, and independent of the simulator's code.
  */
 function canRun({ actions, placement }: PipelineSchedule): boolean {

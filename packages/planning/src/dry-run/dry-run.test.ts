@@ -103,7 +103,7 @@ describe('dryRun', () => {
     );
     const { ranks } = await run(options, 16);
     const [{ numParameters, sentBytes }] = ranks as [DryRun['ranks'][number]];
-    // float32 gradients are reduce-scattered and parameters all-gathered; each transfers half of a padded
+    // float32 gradients are reduce-scattered and parameters all-gathered. Each transfers half of a padded
     // buffer
     expect(sentBytes.dp! / (4 * numParameters)).toBeGreaterThan(1);
     expect(sentBytes.dp! / (4 * numParameters)).toBeLessThan(1.05);

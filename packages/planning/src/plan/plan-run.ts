@@ -135,7 +135,7 @@ async function plan(
   options: PlanRunOptions & Pick<DryRunOptions, 'onRank'>,
 ): Promise<RunPlan> {
   const numThreads = await plannedThreads(asked, options.profile);
-  // memory also depends on the number of threads, since each has scratch memory for kernels
+  // memory also depends on the number of threads, because each has scratch memory for kernels
   const configuration = withThreads(asked, numThreads);
   const { training, parallel } = configuration;
   const { worldSize: numProcesses } = parallel;
@@ -321,7 +321,7 @@ export interface LibraryMemory {
   readonly communicators: number;
 }
 
-/** Returns whether a profile is of GPUs. Profiles of CPUs are always measured. */
+/** Returns true if a profile is of GPUs. Profiles of CPUs are always measured. */
 const isOfGpu = (hardware: Profile['hardware']): boolean =>
   hardware.state !== 'measured' || hardware.deviceType === 'cuda';
 

@@ -56,7 +56,7 @@ export function communicatorNames(parallel: AxisSizes): (name: string) => string
   };
 }
 
-/** Returns whether neighbouring pipeline stages are on the same node. */
+/** Returns true if neighbouring pipeline stages are on the same node. */
 export function isPipelineInside(parallel: AxisSizes, gpusPerNode: number): boolean {
   return meshOfRun(parallel).worldSize <= gpusPerNode;
 }

@@ -64,7 +64,7 @@ export async function recordRun(
   const recordings = new Map<number, StepRecording>();
   const run = await dryRun(configuration, {
     ...options,
-    // only the first rank of a stage is recorded, since all tensor-parallel ranks run the same operations
+    // only the first rank of a stage is recorded, because all tensor-parallel ranks run the same operations
     makeListener: (coordinates) => {
       if (!isFirstOfStage(coordinates)) return undefined;
       const { pp } = coordinates;

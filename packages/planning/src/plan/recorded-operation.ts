@@ -97,7 +97,7 @@ function visiblePart({ query, key, starts, firstQuery = 0, firstKey = 0 }: Opera
   return (seen(distance + numQueries) - seen(distance)) / (numQueries * numKeys);
 }
 
-/** Returns whether a window hides keys. Windows of packed samples are ignored. */
+/** Returns true if a window hides keys. Windows of packed samples are ignored. */
 function hasWindow({ windowSize, starts, key }: Operands): boolean {
   if (typeof windowSize !== 'number' || windowSize < 0 || isTensor(starts)) return false;
   return windowSize + 1 < (key as Tensor).dim(0);

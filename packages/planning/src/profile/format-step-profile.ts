@@ -93,7 +93,7 @@ function describeRoofline({ flopsPerSecond, bytesPerSecond }: Roofline): string[
   ];
 }
 
-/** Returns whether a column has numbers: all except the first, which has names. */
+/** Returns true if a column has numbers: all except the first, which has names. */
 const isNumber = (column: number): boolean => column > 0;
 const milliseconds = (seconds: number): string => (1000 * seconds).toFixed(2);
 const percent = (part: number): string => `${(100 * part).toFixed(1)} %`;

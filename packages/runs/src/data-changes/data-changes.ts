@@ -135,7 +135,7 @@ function isSameOrder(before: Datasets, now: Datasets): boolean {
   return before.length === now.length && before.every((dataset, index) => isSame(dataset, now[index]!));
 }
 
-/** Returns whether two datasets have the same content, as far as checksums show; a pipe has no checksum. */
+/** Returns true if two datasets have the same content, as far as checksums show; a pipe has no checksum. */
 function isSame(before: Dataset, now: Dataset): boolean {
   if (before.sha256 !== undefined && now.sha256 !== undefined) return before.sha256 === now.sha256;
   const isUnknown = before.sampledSha256 === '' || now.sampledSha256 === '';

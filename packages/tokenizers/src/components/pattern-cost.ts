@@ -133,7 +133,7 @@ function isOneCharacter(node: QuantifierNode['body']): boolean {
   return node.type === 'CharacterSet' && node.kind !== 'text_segment' && node.kind !== 'newline';
 }
 
-/** Returns whether a part matches a fixed number of characters, without a choice. */
+/** Returns true if a part matches a fixed number of characters, without a choice. */
 function hasOneLength(node: QuantifierNode['body']): boolean {
   if (isOneCharacter(node)) return true;
   if (node.type !== 'Group' && node.type !== 'CapturingGroup') return false;

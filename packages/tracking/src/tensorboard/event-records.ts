@@ -93,7 +93,7 @@ function bytesField(field: number, content: Buffer): Buffer {
 }
 
 /**
- * Encodes a number with seven bits per byte, the lowest bits first. It divides instead of shifting, since
+ * Encodes a number with seven bits per byte, the lowest bits first. It divides instead of shifting, because
  * steps may need more than 32 bits.
  */
 function varint(value: number): Buffer {
@@ -108,7 +108,7 @@ function varint(value: number): Buffer {
 
 interface Field {
   readonly number: number;
-  /** A number for a varint; otherwise the encoded bytes. */
+  /** A number for a varint. Otherwise the encoded bytes. */
   readonly value: number | Buffer;
 }
 

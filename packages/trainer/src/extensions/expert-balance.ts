@@ -208,7 +208,7 @@ const makeZeros = (layers: readonly string[]): number[] => new Array<number>(lay
 const addSums = (sums: readonly number[], more: readonly number[]): number[] =>
   sums.map((sum, index) => sum + more[index]!);
 
-/** Tells whether a value is a list of counts with the same length as another list. */
+/** Returns true if a value is a list of counts with the same length as another list. */
 const areCounts = (value: unknown, { length }: readonly number[]): value is readonly number[] =>
   Array.isArray(value) && value.length === length && value.every(isCount);
 

@@ -97,7 +97,7 @@ export class StepRerun implements TrainerExtension {
 const compareOwn = (one: ComputedStep, other: ComputedStep): boolean =>
   one.own.length === other.own.length && one.own.every((value, index) => Object.is(value, other.own[index]));
 
-/** Compares the results of two computations bit by bit, on all ranks; every rank gets the same answer. */
+/** Compares the results of two computations bit by bit, on all ranks. Every rank gets the same answer. */
 function compare(one: ComputedStep, other: ComputedStep, ranks: Pick<Ranks, 'ofEveryRank'>): Comparison {
   const isShared = Object.is(one.loss, other.loss) && Object.is(one.gradientNorm, other.gradientNorm);
   const code = (compareOwn(one, other) ? 0 : 2) + (isShared ? 0 : 1);

@@ -64,7 +64,7 @@ export interface StepSpan {
  * decisions on all ranks.
  */
 export interface TrainerExtension {
-  /** The name under which checkpoints store the state; each extension of a trainer has a different name. */
+  /** The name under which checkpoints store the state. Each extension of a trainer has a different name. */
   readonly name: string;
   /** The state that a resumed run continues with, as JSON. Default: no state. */
   readonly state?: JsonObject | undefined;

@@ -136,7 +136,7 @@ export function nameOfTotal(losses: ReadonlyArray<LossKind<never>>): NameOfTotal
   return parts.length > 1 && parts.some(isLmLoss) ? 'total_loss' : 'lm_loss';
 }
 
-/** Tells whether a loss is part of the total. */
+/** Returns true if a loss is part of the total. */
 const isPart = ({ isAuxiliary }: Pick<LossKind<never>, 'isAuxiliary'>): boolean => isAuxiliary !== true;
 const isLmLoss = (kind: Pick<LossKind<never>, 'name' | 'isAuxiliary'>): boolean =>
   isPart(kind) && kind.name === 'lm_loss';

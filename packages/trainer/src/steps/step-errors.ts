@@ -1,7 +1,7 @@
 import { KernelError, MtlError, type MtlErrorOptions, TrainingError, UsageError } from '@mtl/errors';
 import type { TrainingProgress } from '../metrics/training-reports.js';
 
-/** Tells whether the error is about a token id, label or position that a kernel refused as out of range. */
+/** Returns true if the error is about a token id, label or position that a kernel refused as out of range. */
 function isWrongIndex(error: unknown): error is MtlError {
   return MtlError.isInstance(error) && error.code === 'MTL_INDEX';
 }

@@ -127,7 +127,7 @@ export class StepPasses<Batch> {
   ): AgreedNumbers {
     const { ranks, options } = this;
     const read = 'value' in own.read ? own.read.value : undefined;
-    // sums are NaN if nothing could be read; all ranks then throw below
+    // sums are NaN if nothing could be read. All ranks then throw below
     const sums = losses.sumsOfMicroBatches(read ?? []);
     const peaks = Array.from({ length: ranks.size }, (_, rank) => (rank === ranks.rank ? own.peakBytes : 0));
     const parts = collectParts(sums, { ...options, ranks, numMicroBatches: batches.length });

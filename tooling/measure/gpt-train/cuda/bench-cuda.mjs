@@ -99,7 +99,7 @@ function describeOurs() {
     commit: bundled ?? (commit.status === 0 ? commit.stdout.trim() : 'unknown'),
     node: process.version,
     processor: cpus()[0]?.model,
-    // A separate process is used, since a context on the GPU would reduce the memory for the measurements.
+    // A separate process is used, because a context on the GPU would reduce the memory for the measurements.
     ...(device === 'cuda'
       ? {
           cuda: runMeasurement({

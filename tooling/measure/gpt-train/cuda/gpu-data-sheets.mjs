@@ -14,8 +14,8 @@ const dataSheets = [
 ];
 
 /**
- * Returns the data sheet of a GPU; undefined for an unknown GPU, since a share of another GPU's peak would be
- * meaningless.
+ * Returns the data sheet of a GPU; undefined for an unknown GPU, because a share of another GPU's peak would
+ * be meaningless.
  */
 export function gpuDataSheet(name) {
   return dataSheets.find(([pattern]) => pattern.test(name ?? ''))?.[1];

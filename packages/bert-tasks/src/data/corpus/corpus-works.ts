@@ -55,7 +55,7 @@ export class CorpusSentences {
     }
   }
 
-  /** The words of the works; they are counted at the first use. */
+  /** The words of the works. They are counted at the first use. */
   get words(): CorpusWords {
     this.#words ??= new CorpusWords(this.works);
     return this.#words;
@@ -119,7 +119,7 @@ export function splitWorks(documents: readonly string[], fewestWorks: number): s
 const longestRun = 7;
 
 /**
- * Returns whether a work has enough consecutive sentences of acceptable length and, for every position, a far
+ * Returns true if a work has enough consecutive sentences of acceptable length and, for every position, a far
  * sentence of acceptable length.
  */
 function hasFairRuns(sentences: readonly string[]): boolean {
@@ -167,7 +167,7 @@ export class CorpusWords {
     return words.slice(this.#numBelow(words, range.first), this.#numBelow(words, Math.floor(range.last) + 1));
   }
 
-  /** Returns whether a work uses a word, given in lower case. */
+  /** Returns true if a work uses a word, given in lower case. */
   has(work: number, word: string): boolean {
     return this.#counts[work]!.has(word);
   }

@@ -7,7 +7,7 @@ import { CorpusSentences, drawUntilReplaced, replaceWord, splitWorks } from './c
 interface WriteCorpusTasksOptions {
   /** Complete works: at least 64 works of 32 or more sentences. */
   readonly documents: readonly string[];
-  /** The folder to write to; it gets the folders MNLI, QQP, RACE and SQuAD. */
+  /** The folder to write to. It gets the folders MNLI, QQP, RACE and SQuAD. */
   readonly directory: string;
   readonly seed: number;
   /** The number of examples in each training file (default 2,000); for RACE, the number of questions. */

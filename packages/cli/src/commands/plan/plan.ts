@@ -195,7 +195,7 @@ function chooseProfile({ profile: name, gpusPerNode }: PlanFlags): Profile {
   };
 }
 
-/** Returns whether flags determine the length of the training run. */
+/** Returns true if flags determine the length of the training run. */
 function isLengthKnown({ sources }: PretrainingConfiguration): boolean {
   return (['train-iters', 'train-samples'] as const).some(
     (flag) => (sources.get(flag) ?? 'default') !== 'default',

@@ -112,7 +112,7 @@ function listFlags({ resolved, flags }: RunStart): Readonly<Record<string, strin
   return Object.fromEntries(stated);
 }
 
-/** Returns whether a value is a word, such as the name of a schedule, and not a path. */
+/** Returns true if a value is a word, such as the name of a schedule, and not a path. */
 const isWord = (text: string): boolean => /^[\w.,:+-]+$/.test(text);
 
 /** Returns the name of a Hub model, given the value of --load-hf; undefined for other directories. */

@@ -35,7 +35,7 @@ export interface WriteGgufBertOptions {
 const meanPooling = 1;
 
 /**
- * Refuses a BERT that llama.cpp would compute in another way.
+ * Rejects a BERT that llama.cpp would compute in another way.
  *
  * @throws CheckpointError MTL_GGUF_ARCHITECTURE, with the property by name
  */

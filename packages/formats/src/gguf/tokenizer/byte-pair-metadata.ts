@@ -28,7 +28,7 @@ function listComponents(component: unknown, field: string): readonly JsonObject[
 }
 
 /**
- * Refuses a tokenizer.json with components that llama.cpp does not have.
+ * Rejects a tokenizer.json with components that llama.cpp does not have.
  *
  * @returns notices about differences in rare texts
  * @throws CheckpointError MTL_GGUF_TOKENIZER

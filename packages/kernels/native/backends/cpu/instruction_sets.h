@@ -35,7 +35,7 @@ const InstructionSet& detected_instruction_set();
 // another. Returns the last set of the list if none is usable. The addon must not be used in this case.
 const InstructionSet& active_instruction_set();
 
-// Tells whether the kernels of a set multiply bfloat16 with instructions of the processor, faster than
+// Returns true if the kernels of a set multiply bfloat16 with instructions of the processor, faster than
 // float32.
 bool multiplies_bfloat16(const InstructionSet& set);
 

@@ -72,7 +72,7 @@ Status destroy_memory(void* separate) { return memory().destroy_separate(static_
 Status enter_memory(void* separate) { return memory().enter(static_cast<MemoryArena*>(separate)); }
 void leave_memory() { memory().leave(); }
 
-// Tells whether the calling thread records a graph; calls that CUDA refuses meanwhile are refused here too.
+// Returns true if the calling thread records a graph; calls that CUDA refuses meanwhile are refused here too.
 thread_local bool is_capturing = false;
 
 Status refuse_while_capturing(const char* what) { return is_capturing ? not_in_capture(what) : ok_status(); }

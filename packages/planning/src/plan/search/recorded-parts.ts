@@ -42,7 +42,7 @@ export interface PartCost {
 /** The kinds of layers in a model: with or without experts, and with or without the model's window. */
 export type LayerKind = `${'dense' | 'expert'}${'' | ' with window'}`;
 
-/** Returns whether layers of a kind have experts. */
+/** Returns true if layers of a kind have experts. */
 export const isOfExperts = (kind: LayerKind): boolean => kind.startsWith('expert');
 
 /** Returns the options of a model whose layers are all of one kind. */

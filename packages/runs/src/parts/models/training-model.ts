@@ -88,7 +88,7 @@ function refuseOtherSizes(
 }
 
 /**
- * Refuses a tokenizer with ids for which the model has no rows. Unused rows are allowed, since some models
+ * Rejects a tokenizer with ids for which the model has no rows. Unused rows are allowed, because some models
  * are padded.
  *
  * @throws ConfigurationError MTL_TOKENIZER_MODEL

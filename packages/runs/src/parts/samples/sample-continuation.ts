@@ -28,7 +28,7 @@ interface SampleContinuationOptions {
 /** A generated continuation. */
 interface SampledContinuation {
   readonly tokens: readonly number[];
-  /** True if the model generated a stop token; otherwise the continuation has the maximum length. */
+  /** True if the model generated a stop token. Otherwise the continuation has the maximum length. */
   readonly isEnded: boolean;
 }
 

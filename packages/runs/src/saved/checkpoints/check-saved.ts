@@ -109,7 +109,7 @@ export function checkSavedWeights(
 }
 
 /**
- * Refuses a checkpoint with the state of another optimizer, before tensors are read. A checkpoint without any
+ * Rejects a checkpoint with the state of another optimizer, before tensors are read. A checkpoint without any
  * optimizer state is accepted.
  *
  * @throws CheckpointError MTL_CHECKPOINT_OPTIMIZER, status 2

@@ -26,7 +26,7 @@ export async function refuseCheckpoints(
   }
 }
 
-/** Returns whether two paths lead to the same directory, which need not exist yet. */
+/** Returns true if two paths lead to the same directory, which need not exist yet. */
 export function isSamePlace(one: string | undefined, other: string | undefined): boolean {
   return one !== undefined && other !== undefined && describePlace(one) === describePlace(other);
 }

@@ -269,7 +269,7 @@ async function fromCheckpoint(
   };
 }
 
-/** Refuses a checkpoint of another model than the run's. */
+/** Rejects a checkpoint of another model than the run's. */
 function checkModel(options: FindStartOptions, checkpoint: Checkpoint, settings: ResumeSettings): void {
   const { model } = options;
   const upcycling = findUpcycling({ kind: chooseKind(options), checkpoint: settings });
@@ -339,7 +339,7 @@ async function loadFrom(
   return state.progress;
 }
 
-/** Refuses a checkpoint with a mixture of experts, because only a dense model can be upcycled. */
+/** Rejects a checkpoint with a mixture of experts, because only a dense model can be upcycled. */
 function checkDense({ path, tensors }: Checkpoint): void {
   if (![...tensors.keys()].some((name) => name.includes('.mlp.experts.'))) return;
   throw new CheckpointError('MTL_CHECKPOINT_MODEL', `${path} holds a mixture of experts already`, {

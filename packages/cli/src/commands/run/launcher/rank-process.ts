@@ -16,7 +16,7 @@ export interface RankExit {
    * may be empty.
    */
   readonly lastMessage: string;
-  /** The coded error that ended the rank, if it has not been printed yet; otherwise empty. */
+  /** The coded error that ended the rank, if it has not been printed yet. Otherwise empty. */
   readonly error: string;
   /** True if this launcher sent a signal to the rank. */
   readonly wasSignalled: boolean;
@@ -36,7 +36,7 @@ export interface RankProcessOptions {
 }
 
 /**
- * The time in milliseconds to wait for output after a process has ended, since a child of the process may
+ * The time in milliseconds to wait for output after a process has ended, because a child of the process may
  * still hold the pipe.
  */
 const outputLimitMs = 1_000;

@@ -44,7 +44,7 @@ const blamesAnother =
  */
 const tellsOfAnother = /, rank \d+ waited [\d.]+ s: rank \d+ failed: /;
 
-/** Returns whether a rank's last message reports the failure of another rank. */
+/** Returns true if a rank's last message reports the failure of another rank. */
 export function blamesAnotherRank({ lastMessage }: RankExit): boolean {
   return blamesAnother.test(lastMessage) || tellsOfAnother.test(lastMessage);
 }

@@ -1,6 +1,6 @@
 // The instruction set that a file is compiled for. CMake compiles the kernels of simd/ once for each set of
 // isa/sets.cmake, and MTL_ISA_HEADER names the file of the set: isa/plain.h, isa/avx2.h, ... Kernels see the
-// set through the facts and functions below and nowhere else; they choose with `if constexpr` where a fact
+// set through the facts and functions below and nowhere else. They choose with `if constexpr` where a fact
 // calls for another algorithm. docs/contributing/instruction-sets.md shows how to add a set.
 //
 // Everything is in an anonymous namespace, and nothing here may instantiate inline functions or templates of

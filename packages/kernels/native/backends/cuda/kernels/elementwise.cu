@@ -1,6 +1,6 @@
 // cast, scale and add: one thread per N neighbouring elements of flat buffers. The last thread takes the
 // remainder. For strided views N is 1 or divides the length of rows. Kernels read the layouts of views in
-// place (`__grid_constant__`); otherwise every thread would copy them to its stack to index them.
+// place (`__grid_constant__`). Otherwise every thread would copy them to its stack to index them.
 #include "backends/cuda/kernels/dispatch.h"
 #include "core/row_layout.h"
 #include "ops/elementwise.h"

@@ -3,7 +3,7 @@
 // The gradient of a table row is the sum over the tokens that have the row's id. Tokens are sorted by row and
 // split into chunks of equal size, even if an id occurs often: a block sums its chunk row by row in token
 // order. The partial sums of a row that spans several chunks are added in order afterwards. There are no
-// atomics; each gradient is read once, and each row is read and written once.
+// atomics. Each gradient is read once, and each row is read and written once.
 #include "backends/cuda/index_check.cuh"
 #include "backends/cuda/kernels/block_reduce.h"
 #include "backends/cuda/kernels/dispatch.h"

@@ -1,5 +1,5 @@
 // router_statistics_forward and router_statistics_backward. A block has one warp. In forward, a warp adds the
-// rows of a part of a sequence, one after the other, in double; then the parts of each sequence are added in
+// rows of a part of a sequence, one after the other, in double. Then the parts of each sequence are added in
 // their order.
 #include "backends/cuda/kernels/router_rows.cuh"
 #include "backends/cuda/scratch/router_statistics.h"
