@@ -25,7 +25,10 @@ const findConfig = (folder) =>
 
 const readJson = (path) => JSON.parse(readFileSync(path, 'utf8'));
 
-/** Where packages are built, next to dist/ so that paths in source maps fit; the process follows. */
+/**
+ * The place where packages are built. It is next to dist/, so that paths in source maps fit. The name ends
+ * with the process
+ */
 const asideName = 'dist-aside-';
 
 /** Folders that no build reads. */

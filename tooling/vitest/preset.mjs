@@ -13,13 +13,17 @@ const conditions = [...workspaceConditions, 'node', 'import', 'module', 'default
  */
 export const hasGpu = existsSync('/dev/nvidiactl') || process.env.MTL_CUDA_LIBRARY !== undefined;
 
-/** For packages whose tests wait most of the time, for processes or a time-out: more files at once. */
+/**
+ * A preset for packages whose tests wait most of the time, for processes or a time-out. More files run at
+ * once.
+ */
 export const waiting = { maxWorkers: 3 };
 
 /**
- * For packages whose tests count neither tensors nor their memory: files share two processes, and what they
- * import is read once. No file may leave anything behind in its process, as a stubbed module or a changed
- * environment; what a garbage collector frees later would spoil tests that count tensors or their memory.
+ * A preset for packages whose tests count neither tensors nor their memory. Files share two processes, and
+ * read imported modules only once. No file may leave anything behind in its process, such as a stubbed module
+ * or a changed environment. A garbage collector that frees objects late would disturb tests that count
+ * tensors or their memory.
  */
 export const shared = { isolate: false };
 
@@ -38,7 +42,7 @@ export const sharedBut = (counting, test = {}) => ({
   ],
 });
 
-/** For packages whose tests use all cores, or measure how long something takes: one file at a time. */
+/** A preset for packages whose tests use all cores, or measure durations. One file runs at a time. */
 export const alone = { fileParallelism: false };
 
 /**

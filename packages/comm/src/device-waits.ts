@@ -1,6 +1,6 @@
 import { type Device, DeviceMark } from '@mtl/kernels';
 
-/** How long a device has computed and waited during some work, in milliseconds. */
+/** The times that a device has computed and waited during some work, in milliseconds. */
 export interface DeviceTimes {
   readonly computeMs: number;
   /** The time that the device has waited for communication. */

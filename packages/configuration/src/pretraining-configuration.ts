@@ -107,7 +107,10 @@ export interface OptimizerConfiguration extends FlagValues<typeof optimizerFlags
 
 /** The reaction to spikes. A spike is a step whose loss or gradient norm is far above recent values. */
 export interface SpikeConfiguration extends Omit<FlagValues<typeof spikeFlags>, 'rerunMode'> {
-  /** How steps are computed a second time to find wrong results; absent: no step is computed again. */
+  /**
+   * The mode in which steps are computed a second time to find wrong results. Absent: no step is computed
+   * again.
+   */
   readonly rerunMode?: 'validate_results' | 'report_stats';
 }
 
@@ -164,8 +167,8 @@ export interface CheckpointConfiguration extends FlagValues<typeof checkpointFla
   readonly loadOptimizer: boolean;
   readonly loadRng: boolean;
   /**
-   * Which values to use if learning rates, schedule or weight decay differ from the checkpoint: `same`
-   * rejects a difference, `override` uses the flags, and `checkpoint` the checkpoint's values.
+   * The values to use if learning rates, schedule or weight decay differ from the checkpoint: `same` rejects
+   * a difference, `override` uses the flags, and `checkpoint` uses the checkpoint's values.
    */
   readonly schedule: 'same' | 'override' | 'checkpoint';
 }

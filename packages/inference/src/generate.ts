@@ -38,11 +38,11 @@ export interface GenerateOptions<Cache extends KeyValueCache = KeyValueCache> {
    * because positions change; a prompt that is too long loses its beginning.
    */
   readonly whenContextIsFull?: 'stop' | 'slide';
-  /** When aborted, the iteration ends before the next token, with the signal's reason. */
+  /** Aborting this signal ends the iteration before the next token, with the signal's reason. */
   readonly signal?: AbortSignal;
 }
 
-/** Why a sequence has ended: a stop token, `maxNewTokens`, or a full context. */
+/** The reason for the end of a sequence: a stop token, `maxNewTokens`, or a full context. */
 export type FinishReason = 'stop' | 'length' | 'context';
 
 export interface GeneratedToken {
@@ -53,7 +53,7 @@ export interface GeneratedToken {
    * The natural logarithm of the token's probability under the model, before temperature, top-k and top-p.
    */
   readonly logProbability: number;
-  /** Why the sequence has ended; only on its last token. */
+  /** The reason for the end of the sequence; only on its last token. */
   readonly finishReason: FinishReason | undefined;
 }
 

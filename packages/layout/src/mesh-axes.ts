@@ -86,7 +86,7 @@ export const communicationParts = <Value>(
     Value
   >;
 
-/** For each view, the axes over which the gradients of all its parameters are summed, in rank order. */
+/** For each view, the axes over which the gradients of all parameters are summed, in rank order. */
 export const reductionAxes = Object.fromEntries(
   Object.entries(meshViews).map(([view, axes]) => [view, axes.filter((axis) => axisFacts[axis].isSummed)]),
 ) as unknown as Readonly<Record<MeshView, readonly MeshAxis[]>>;

@@ -13,8 +13,8 @@ export type TokenDispatcher = 'alltoall' | 'allgather';
 export type AssumedRouting = 'even' | 'first';
 
 /**
- * How experts are sharded over processes. Without it (undefined), or with groups of one process, this process
- * holds all experts and nothing is communicated. The processes have different rows.
+ * The sharding of experts over processes. Without it (undefined), or with groups of one process, this process
+ * has all experts and nothing is communicated. The processes have different rows.
  */
 export interface ExpertParallel {
   /**

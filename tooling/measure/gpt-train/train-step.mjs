@@ -65,7 +65,7 @@ const { values } = parseArgs({
     gradients: { type: 'string', default: 'float32' },
     /** Keeps master weights as remainders. */
     remainders: { type: 'boolean', default: false },
-    /** On a GPU, where passes contain no communication: not with --tp. */
+    /** only on a GPU, if passes contain no communication: not with --tp */
     'cuda-graphs': { type: 'boolean', default: false },
     'matmul-library': { type: 'string', default: 'faster' },
     /** prints the time of each operation to standard error */

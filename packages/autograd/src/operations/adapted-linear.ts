@@ -161,7 +161,7 @@ function droppedInput(
   return output;
 }
 
-/** Where the factors of each adapter are in the joined matrices A [R, I] and B [O, R]. */
+/** The places of each adapter's factors in the joined matrices A [R, I] and B [O, R]. */
 class AdapterLayout {
   /** O, the number of outputs on this process. */
   readonly numOutputs: number;

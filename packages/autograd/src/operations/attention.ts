@@ -18,7 +18,7 @@ import type { Heads } from './split-projection.js';
 /** Samples that are stored one after the other, without padding. `starts` is int32 [N + 1]. */
 export type PackedRows = Omit<PackedSamples, 'starts' | 'queries' | 'first'> & { readonly starts: Variable };
 
-/** Which keys each query sees (see `Visibility` of @mtl/kernels); masks are variables here. */
+/** The keys that each query can attend to (see `Visibility` of @mtl/kernels). Masks are variables here. */
 export interface VisibilityOptions extends Pick<Visibility, 'causal' | 'windowSize'> {
   /** int32 [B, S]: the first key that each query may see (document boundaries). */
   readonly keyStart?: Variable | undefined;

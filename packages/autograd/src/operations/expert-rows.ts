@@ -17,7 +17,7 @@ export interface GroupByExpertOptions {
   readonly numExperts: number;
 }
 
-/** Where each slot is after slots have been sorted by expert. */
+/** The place of each slot after the slots have been sorted by expert. */
 export interface RowGrouping {
   /** int32 [T, k]: the grouped row of each slot, or -1 if the slot was dropped */
   readonly positions: Variable;

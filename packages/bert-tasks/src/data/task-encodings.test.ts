@@ -373,7 +373,7 @@ describe('TaskDataset', () => {
       const whole = await take(0, 1, 8);
       expect(await take(40, 1, 3)).toEqual(whole.slice(5));
       const other = await take(0, 0, 8);
-      // In an epoch, 48 of the 50 samples are used: each goes to one of the ranks, once.
+      // 48 of the 50 samples are used in an epoch, and each goes to a single rank
       const seen = [...whole.slice(0, 6), ...other.slice(0, 6)].flatMap((batch) => [...batch.sampleNumbers]);
       expect(new Set(seen).size).toBe(48);
       for (const batch of whole) {

@@ -334,7 +334,7 @@ function power(base: bigint, exponent: bigint): bigint | number {
   if (bits > 1n && bits * exponent > BigInt(maximumBits)) {
     throw new TemplateError(`makes an integer of more than ${maximumBits} bits`);
   }
-  // For the bases 0, 1 and -1, only whether the exponent is 0, odd or even matters.
+  // for the bases 0, 1 and -1, it matters only if the exponent is 0, odd or even
   return base ** (bits > 1n || exponent === 0n ? exponent : 2n - (exponent % 2n));
 }
 
@@ -350,7 +350,7 @@ function quotient(left: bigint, right: bigint): number {
 /** Returns the float nearest to a quotient of positive ints of any size. */
 function computeQuotient(top: bigint, bottom: bigint): number {
   if (top === 0n) return 0;
-  // At least 66 bits of the quotient. The last bit is set if there is a remainder, so that rounding is right.
+  // at least 66 bits of the quotient. The last bit is set if there is a remainder, so that rounding is right
   const shift = BigInt(66 + bottom.toString(2).length - top.toString(2).length);
   const [numerator, denominator] = shift > 0n ? [top << shift, bottom] : [top, bottom << -shift];
   const digits = (numerator / denominator) | (numerator % denominator === 0n ? 0n : 1n);

@@ -258,7 +258,7 @@ const readWords = `  local command='' flag='' seen=0 word subcommands='' flags='
   fi
 `;
 
-/** How a value is completed: with names, with files, or not at all. */
+/** The completion of a value: with names, with files, or none. */
 interface CompletedValue {
   readonly names: readonly string[];
   readonly takesFiles: boolean;
@@ -270,7 +270,7 @@ interface CompletedFlag {
   /** The spellings of the flag, such as `--help` and `-h`. */
   readonly words: readonly string[];
   readonly text: string;
-  /** How the flag's value is completed; undefined for a switch. */
+  /** The completion of the flag's value; undefined for a switch. */
   readonly value: CompletedValue | undefined;
 }
 
@@ -283,7 +283,7 @@ interface CompletedCommand {
   /** The command's subcommands, with their descriptions. */
   readonly commands: ReadonlyArray<readonly [name: string, text: string]>;
   readonly flags: readonly CompletedFlag[];
-  /** How operands are completed; undefined if the command takes none. */
+  /** The completion of operands; undefined if the command takes none. */
   readonly operands: CompletedValue | undefined;
 }
 

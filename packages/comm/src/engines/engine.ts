@@ -15,7 +15,7 @@ export interface EngineContext {
   readonly environment: ProcessEnvironment;
   /** The global ranks of each host, ascending. Hosts are in the order of node ranks. */
   readonly hosts: readonly (readonly number[])[];
-  /** How long an operation waits for the other ranks, in milliseconds. */
+  /** The time that an operation waits for the other ranks, in milliseconds. */
   readonly timeoutMs: number;
   /** True if groups also accept tensors on device cuda, by copying them through host memory. */
   readonly isStaged: boolean;

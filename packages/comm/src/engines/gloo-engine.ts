@@ -51,8 +51,8 @@ interface GlooGroupOptions extends GroupOptions {
   /** A prefix of the store's keys, different for every attempt of a restarted job. */
   readonly keyPrefix: string;
   /**
-   * How long an operation waits for the other members, and creating the group for all members, in
-   * milliseconds.
+   * The time, in milliseconds, that an operation waits for the other members, and that creating the group
+   * waits for all members.
    */
   readonly timeoutMs: number;
   /** The name or IP address of a network interface. Default: see `resolveSocketAddress`. */
@@ -68,7 +68,9 @@ interface GlooGroupOptions extends GroupOptions {
 const glooRemedy =
   'sudo apt-get install libgloo-dev, then npx mtl-comm-build (in a checkout npm run build:native)';
 
-/** How often a job has created a group with the same name and ranks. All members have the same count. */
+/**
+ * The number of groups with the same name and ranks that a job has created. All members have the same count.
+ */
 const numCreated = new WeakMap<NativeJob, Map<string, number>>();
 /**
  * The interval, in milliseconds, at which a rank that waits for other ranks of a new group checks if the job

@@ -27,9 +27,9 @@ export interface ProcessEnvironment {
    * ports.
    */
   readonly storePorts: readonly number[];
-  /** Which process runs the server of the store. */
+  /** The process that runs the server of the store. */
   readonly storeHost: 'launcher' | 'rank 0';
-  /** How often the launcher has restarted the job after a failure. */
+  /** The number of times that the launcher has restarted the job after a failure. */
   readonly restartCount: number;
 }
 

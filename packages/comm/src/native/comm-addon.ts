@@ -24,15 +24,15 @@ export interface TraceEntry {
   readonly peer: number;
   readonly sequence: number;
   readonly bytes: number;
-  /** When the program started the operation. */
+  /** The time at which the program started the operation. */
   readonly postedNs: number;
   /** The time at which the execution began. */
   readonly startedNs: number;
   /** The time at which the result was ready. */
   readonly doneNs: number;
-  /** When the program began to wait for the result. */
+  /** The time at which the program began to wait for the result. */
   readonly waitedFromNs: number;
-  /** When the program received the result. */
+  /** The time at which the program received the result. */
   readonly waitDoneNs: number;
 }
 
@@ -89,7 +89,7 @@ interface OperationFields {
   readonly peer: number;
   readonly input: number;
   readonly output: number;
-  /** For an all-to-all of unequal parts: the numbers of elements sent to and received from each member. */
+  /** The numbers of elements sent to and received from each member, for an all-to-all with unequal parts. */
   readonly sent?: readonly number[];
   readonly received?: readonly number[];
 }

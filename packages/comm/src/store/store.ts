@@ -26,7 +26,7 @@ interface NativeStoreOptions {
    * store has ended.
    */
   readonly attempt: number;
-  /** How long to look for the store, in milliseconds. */
+  /** The time to look for the store, in milliseconds. */
   readonly timeoutMs: number;
   /** The word for a joining process in messages. Default: rank. */
   readonly member?: string;

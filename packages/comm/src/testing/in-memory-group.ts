@@ -41,7 +41,7 @@ interface Exchange {
   readonly valuesFor: (member: number) => TypedArray | undefined;
   /** Members that send values to this member. */
   readonly from: readonly number[];
-  /** For an all-to-all of unequal parts: the number of elements from each member. */
+  /** The number of elements from each member, for an all-to-all with unequal parts. */
   readonly received?: readonly number[] | undefined;
   readonly elementBytes: number;
   /**

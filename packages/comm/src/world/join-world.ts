@@ -42,11 +42,11 @@ export interface JoinWorldOptions {
    * possible, only one rank reports. Default: prints a line to standard error.
    */
   readonly onWait?: (text: string) => void;
-  /** How long an operation waits for the other ranks, in milliseconds. Default 600 s. */
+  /** The time that an operation waits for the other ranks, in milliseconds. Default: 600 s. */
   readonly timeoutMs?: number;
   /**
-   * How long to wait for all ranks to join, in milliseconds. Default: the variable MTL_JOIN_TIMEOUT (in
-   * seconds), else 300 s.
+   * The time to wait for all ranks to join, in milliseconds. Default: the variable MTL_JOIN_TIMEOUT (in
+   * seconds), or 300 s.
    */
   readonly joinTimeoutMs?: number;
   /**

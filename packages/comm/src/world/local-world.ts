@@ -12,9 +12,9 @@ export interface LocalWorldOptions {
   readonly rank: number;
   readonly size: number;
   readonly store: Store;
-  /** How long an operation waits for the other ranks, in milliseconds. Default 600 s. */
+  /** The time that an operation waits for the other ranks, in milliseconds. Default: 600 s. */
   readonly timeoutMs?: number;
-  /** How long to wait for all ranks to join, in milliseconds. Default: `timeoutMs`. */
+  /** The time to wait for all ranks to join, in milliseconds. Default: `timeoutMs`. */
   readonly joinTimeoutMs?: number;
   /**
    * The time, in milliseconds, that this process may continue after the job has failed. Then its watchdog

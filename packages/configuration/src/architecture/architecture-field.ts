@@ -29,7 +29,7 @@ export type KnownValues = Readonly<Record<string, unknown>> & {
   readonly sequenceLength?: number | undefined;
 };
 
-/** How a flag's value is converted to the value in a model's configuration, and back. */
+/** The conversion of a flag's value to the value in a model's configuration, and back. */
 export interface FieldConversion {
   /** Converts a flag's value to the value in a model's configuration. */
   readonly asModel: (flag: unknown) => unknown;

@@ -57,9 +57,9 @@ export interface FlagFacts {
   /** Returns the canonical form of a value; undefined if the value means the same as omitting the flag. */
   readonly canonical?: ((value: unknown) => unknown) | undefined;
   /**
-   * How a resumed run compares the flag, if another value changes how a model is trained. `true` compares the
-   * flag's value; a function returns the value in effect. Absent: the flag is not compared. This applies to
-   * paths, reports and layouts, and to the schedule, which a resumed run refuses to change.
+   * The comparison of the flag in a resumed run, if the flag affects how a model is trained. `true` compares
+   * the flag's value; a function returns the effective value. Absent: the flag is not compared. This applies
+   * to paths, reports and layouts, and to the schedule, which a resumed run refuses to change.
    */
   readonly learning?: Learning | undefined;
 }

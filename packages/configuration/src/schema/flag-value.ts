@@ -11,7 +11,7 @@ export interface GivenValue {
   readonly schema?: z.ZodType;
   /** The value: texts on a command line, any YAML or JSON value in a file. */
   readonly value: unknown;
-  /** Where the value was found, for errors: `on the command line`, `in run.yaml`. */
+  /** The place of the value, for errors: `on the command line`, `in run.yaml`. */
   readonly where: string;
   /**
    * True for a value from a program, which must already have the flag's type: a text is not parsed as a

@@ -8,7 +8,7 @@ export interface Conversation {
   readonly tools?: readonly unknown[] | undefined;
   /** The number of context messages at the start. Answers in these messages are not learnt. */
   readonly numGiven: number;
-  /** Where the conversation was read from, for messages: `chats.jsonl, line 3`. */
+  /** The origin of the conversation, for messages: `chats.jsonl, line 3`. */
   readonly where: string;
 }
 

@@ -24,7 +24,7 @@ interface EncodeConversationsOptions {
   readonly long: LongConversationRule;
 }
 
-/** How many conversations were encoded, changed or omitted. */
+/** The numbers of conversations that were encoded, changed or omitted. */
 export interface ConversationCounts {
   /** Number of conversations that were read. */
   read: number;

@@ -46,7 +46,7 @@ export interface IndexCacheEvent {
   readonly directory: string;
   /** The start of the cache files' names: `{md5}-{class}` or `{md5}-{class}-{split}`. */
   readonly name: string;
-  /** Why the index was rebuilt or could not be written. */
+  /** The reason why the index was rebuilt or could not be written. */
   readonly reason?: string;
   readonly milliseconds: number;
 }

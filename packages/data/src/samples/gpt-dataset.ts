@@ -306,7 +306,7 @@ function describeGptDataset(
   };
 }
 
-/** How documents inside a sample are treated (Megatron's flags). */
+/** The treatment of documents inside a sample (Megatron's flags). */
 interface SampleMaskOptions {
   /** The end-of-document token, which the three options below require. */
   readonly endOfDocument?: number | undefined;

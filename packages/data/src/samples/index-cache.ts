@@ -35,7 +35,7 @@ export function indexCacheDirectory(
 
 type Arrays<S> = { [K in keyof S]: S[K] extends CachedArraySpecification<infer D> ? NpyArrays[D] : never };
 
-/** How an index is found in the cache, checked and built. */
+/** The functions that find an index in the cache, check it and build it. */
 interface IndexCacheOptions<S extends Record<string, CachedArraySpecification>> {
   /** The cache folder; undefined disables the cache. */
   readonly directory: string | undefined;

@@ -98,7 +98,7 @@ export class TaskDataset implements SampleDataset<TaskTokenBatch> {
   }
 }
 
-/** Which optional arrays the batches of a dataset have. */
+/** The optional arrays that the batches of a dataset have. */
 interface TaskTargets {
   readonly labels: boolean;
   readonly positions: boolean;

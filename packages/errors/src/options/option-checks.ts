@@ -159,7 +159,7 @@ export const wordsOption = listOption(
   { what: 'an array of the words of a command line' },
 );
 
-/** How errors describe a group of options when a name is unknown. */
+/** The description of a group of options in errors about unknown names. */
 export interface OptionGroupFacts {
   /** A noun for the object that has the options, such as `a run`. */
   readonly of: string;

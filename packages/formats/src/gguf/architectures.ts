@@ -19,7 +19,7 @@ interface Difference {
   readonly remedy: string;
 }
 
-/** How llama.cpp represents a model type of the transformers library. */
+/** The representation of a model type of the transformers library in llama.cpp. */
 interface Architecture {
   /** llama.cpp's name of the architecture, which is the prefix of the metadata keys. */
   readonly name: string;

@@ -15,7 +15,7 @@ export interface HubClientOptions {
   readonly patience?: Partial<Patience> | undefined;
 }
 
-/** How often and for how long requests are repeated. */
+/** The number of attempts and the waiting time of requests. */
 export interface Patience {
   /** The maximum number of attempts of a request, and of a download without progress. */
   readonly mostAttempts: number;

@@ -17,7 +17,7 @@ export function addonOrigin(): Omit<LoadedKernels, 'addon'> {
   return { path, isWebAssembly };
 }
 
-/** How to get native kernels, as the rest of a sentence. */
+/** The remedy that gives native kernels, as the rest of a sentence. */
 export const nativeRemedy =
   'install a platform package (Linux on x86-64 with glibc has one) or compile the kernels with npx mtl-kernels-build, and unset MTL_KERNELS';
 

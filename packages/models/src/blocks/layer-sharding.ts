@@ -3,7 +3,7 @@ import type { Slice } from '@mtl/layout';
 import type { ExpertParallel, TensorParallel } from '@mtl/tensor-parallel';
 import type { LoraSpecification } from './lora.js';
 
-/** How the layers of a model are distributed over processes, and which adapters the layers have. */
+/** The distribution of a model's layers over processes, and the adapters of the layers. */
 export interface LayerFactoryOptions {
   /** Tensor parallelism: the processes that share every layer. Default: this process has complete layers. */
   readonly tensorParallel?: TensorParallel | undefined;

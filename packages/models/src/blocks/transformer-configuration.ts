@@ -141,8 +141,8 @@ export const isListedLayer = (list: LayerList, layer: number): boolean =>
 export type PositionEmbeddingType = 'learned_absolute' | 'rope' | 'yarn' | 'none';
 
 /**
- * How the blocks of a model encode positions. An absent number of rotary embeddings has the value of the
- * first published models.
+ * The position encoding in the blocks of a model. An absent number of rotary embeddings means the value of
+ * the first published models.
  */
 export interface PositionVariants extends YarnVariants {
   /** Absent: learned_absolute. `none` is not possible for BERT, which has no causal mask. */

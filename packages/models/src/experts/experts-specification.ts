@@ -112,7 +112,7 @@ export interface ExpertActivationSpecification {
 export const isGated = ({ kind }: ExpertActivationSpecification): boolean =>
   kind === 'swiglu' || kind === 'clampedQuickGeglu';
 
-/** How a router chooses the experts of a token. */
+/** The rules by which a router chooses the experts of a token. */
 interface RouterSpecification {
   readonly scoreFunction: RouterScoreFunction;
   readonly preSoftmax: boolean;

@@ -156,7 +156,7 @@ export class GptKeyValueCache {
   }
 }
 
-/** Where the cached rows of a layer are. */
+/** The places of a layer's cached rows. */
 interface LayerSlots {
   /** The offset of the first sequence's rows among all values. */
   readonly start: number;

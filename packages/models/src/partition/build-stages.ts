@@ -31,7 +31,7 @@ export interface Stages<Stage> {
   readonly units: readonly ParameterUnit[];
 }
 
-/** How the stages of a kind of model are built. */
+/** The functions that build the stages of a kind of model. */
 interface StageKind<Model extends TransformerConfiguration, Stage> {
   /** True if the output head shares the weight of the token embedding. */
   readonly isTied: boolean;

@@ -19,7 +19,7 @@ export interface OpenTrainingOptions {
   readonly configuration: PretrainingConfiguration;
   /** The directory in which the bundled corpus is prepared. */
   readonly corpusDirectory: string;
-  /** Where rank 0 writes progress and messages. Default: standard output. */
+  /** The stream for rank 0's progress and messages. Default: standard output. */
   readonly stream?: ConsoleStream;
   /** The processes of the training run, including this process. Default: this process only. */
   readonly world?: World | undefined;

@@ -52,7 +52,7 @@ export interface StartRunOptions {
   readonly onMessage: (text: string) => void;
 }
 
-/** How a start of a run ended. */
+/** The end of a start of a run. */
 type RunEnd = Omit<NonNullable<RunStart['end']>, 'time'>;
 
 /** Writes run.json in the run folder. Only rank 0 has an instance. */

@@ -12,7 +12,7 @@ export interface PatternSettings {
 /** Returns the start and the end of each match in a text, one match after the other. */
 export type TextPattern = (text: string) => number[];
 
-/** How a Split component treats its matches, by the names in tokenizer.json. */
+/** The treatment of matches in a Split component, by the names in tokenizer.json. */
 export const splitBehaviors = [
   'Removed',
   'Isolated',

@@ -20,7 +20,7 @@ export interface DeliveryResult {
   readonly kept: number;
   /** True if the service has been told how the run ended. */
   readonly isEnded: boolean;
-  /** Why rows were not sent: the service's last answer. */
+  /** The reason why rows were not sent, from the service's last answer. */
   readonly problem: string | undefined;
   readonly page: string | undefined;
 }

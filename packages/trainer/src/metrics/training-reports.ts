@@ -140,7 +140,7 @@ export interface TrainingReporter {
   message?(text: string): void;
 }
 
-/** How a run ended; a stopped run may be resumed later. */
+/** The outcome of a run. A stopped run may be resumed later. */
 export type RunOutcome = 'finished' | 'stopped' | 'failed';
 
 /** A line of a run's summary. */

@@ -52,8 +52,8 @@ interface Composed {
   /** Seconds of the step after the passes. */
   readonly end: number;
   /**
-   * For each rank, the bytes that do not depend on micro-batches in flight, and the largest temporary memory
-   * of a pass.
+   * The bytes of each rank that do not depend on micro-batches in flight, and the largest temporary memory of
+   * a pass.
    */
   readonly fixedBytes: readonly number[];
 }

@@ -75,7 +75,7 @@ interface OptimizedConfiguration {
     | 'weightDecay'
     | 'clipGrad'
   >;
-  /** How the learning-rate schedule is chosen. Default: the configuration's schedule. */
+  /** The settings that determine the learning-rate schedule. Default: the configuration's schedule. */
   readonly checkpoint?: Pick<CheckpointConfiguration, 'schedule'>;
   readonly parallel: Pick<ParallelConfiguration, 'cudaGraphs'> & OptimizedLayout;
   readonly training: Pick<TrainingConfiguration, 'seed'>;

@@ -85,7 +85,7 @@ const atFirstStep = (load: () => Promise<void> = async () => {}): FoundStart => 
   },
 });
 
-/** Where a restarted run may have saved before. */
+/** The place of checkpoints that a restarted run may have saved before. */
 interface RestartFrom {
   readonly directory: string;
   /** The job whose checkpoints are accepted, or `any`. With an undefined id, no checkpoint is accepted. */

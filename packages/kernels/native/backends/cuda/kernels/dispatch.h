@@ -1,5 +1,5 @@
-// From an op call to a kernel launch: converts the dtype to a type, computes the grid's shape, and returns
-// the status of a launch.
+// Converts an op call to a kernel launch: maps the dtype to a type, computes the grid's shape, and returns
+// the status of the launch.
 #pragma once
 
 #include <initializer_list>
