@@ -163,8 +163,8 @@ function makeParts(
 }
 
 /**
- * Rejects a text if a part of it has no id. This happens if a model has neither tokens for the part nor an
- * unknown token.
+ * Rejects a text with a section that has no id. This happens if a model has neither tokens for the section
+ * nor an unknown token.
  */
 function checkIds(encoded: (number | undefined)[], path: string): number[] {
   if (encoded.every((id) => Number.isInteger(id))) return encoded as number[];

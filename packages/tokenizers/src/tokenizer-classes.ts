@@ -116,7 +116,7 @@ const sentencePieceDecoder = ({ strips }: { readonly strips: boolean }) => ({
   ],
 });
 
-/** Returns the unknown token for the model: the one in the files, or the class's default. */
+/** Returns the unknown token for the model: the token in the files, or the class's default. */
 const chooseUnknown = ({ unknownToken }: ClassSettings, byDefault: string): string =>
   unknownToken ?? byDefault;
 
@@ -242,7 +242,7 @@ const classes: ReadonlyMap<string, Omit<TokenizerClass, 'name'>> = new Map(
 );
 
 /**
- * Classes that use tokenizer.json unchanged. A class name that the transformers library does not know has the
+ * Classes that use tokenizer.json unchanged. A class name that is unknown to the transformers library has the
  * same effect.
  */
 const generalClasses: readonly string[] = [

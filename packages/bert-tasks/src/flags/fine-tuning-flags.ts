@@ -72,7 +72,7 @@ const ofTask = {
   }),
 };
 
-/** The flags that set how the model learns and where results are written. */
+/** The flags for learning, and for the places of results. */
 const ofLearning = {
   preset: choice(fineTuningPresetNames, "The paper's batch, rate and epochs for a model.", {
     defaultText: 'megatron-336m',
@@ -115,7 +115,7 @@ const ofLearning = {
   }),
 };
 
-/** The flags that have a default, so that every fine-tuning has a value for them. */
+/** The flags with a default. Every fine-tuning run has values for them. */
 const withDefaults = {
   'micro-batch-size': redescribed(trainingFlags['micro-batch-size'], {
     description: 'Samples computed at once.',
@@ -160,8 +160,8 @@ const asInPretraining = {
 };
 
 /**
- * All flags of fine-tuning. Its options, help and checks are derived from these. Flags that pretraining also
- * has are declared separately.
+ * All flags of fine-tuning. Its options, help and checks are derived from these. Flags of pretraining are
+ * declared separately.
  */
 export const fineTuningFlags = { ...ofTask, ...ofLearning, ...withDefaults, ...asInPretraining };
 

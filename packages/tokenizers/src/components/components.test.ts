@@ -7,7 +7,7 @@ import type { Tokenizer } from '../tokenizer.js';
 
 interface Case {
   readonly json: Readonly<Record<string, unknown>>;
-  /** The texts of this case; absent if it uses the texts that all cases of a sweep share. */
+  /** The texts of this case. Absent if the case uses the common texts of a sweep. */
   readonly texts?: readonly string[];
   /** Null for a text that the tokenizers library rejects. */
   readonly encoded: readonly (readonly number[] | null)[] | null;
