@@ -68,10 +68,10 @@ function testSupport() {
 const compiled = new Map();
 
 /**
- * Returns where processes with `workspaceFlags`, and threads, find the TypeScript module at `url`. On builds,
- * it and what it imports of its own package are compiled into one file, on which a rank starts in a third of
- * the time that the loader takes. The file is in the folder `build` of the package: as deep as its sources,
- * which look for other files.
+ * Returns the URL from which threads, and processes with `workspaceFlags`, import the TypeScript module at
+ * `url`. On builds, the module and its imports from the same package are compiled into one file, because a
+ * rank then starts in a third of the time. The file is in the package's folder `build`, at the depth of the
+ * sources, because modules find other files by relative paths.
  *
  * @param {URL} url
  * @returns {URL}

@@ -61,7 +61,7 @@ export function shapeDefect(shape: readonly unknown[]): string | undefined {
   let volume = 1;
   for (const size of shape) {
     if (typeof size !== 'number' || !Number.isSafeInteger(size) || size < 0) {
-      // a bigint occurs because a pickle may contain integers beyond 2^53
+      // the size may be a bigint, because pickles may contain integers beyond 2^53
       const written = typeof size === 'bigint' ? String(size) : JSON.stringify(size);
       return `size ${written} is not a whole number of elements`;
     }

@@ -291,7 +291,7 @@ export class ModelOptimizer {
     this.#numSteps += 1;
   }
 
-  /** Finishes the launched step with its gradient norm. Of several launched steps, this is the first. */
+  /** Finishes the oldest launched step, with its gradient norm. */
   finishStep(gradientNorm: number): OptimizerStepResult {
     const skipped = !Number.isFinite(gradientNorm);
     if (this.#numAssumed > 0) {

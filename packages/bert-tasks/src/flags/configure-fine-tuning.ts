@@ -74,7 +74,7 @@ const inWordsOfFineTuning = (error: unknown): unknown =>
 /** The checks of fine-tuning options, derived from the schemas of the flags. */
 const fineTuningOptionChecks = {
   ...checksOfFlags(fineTuningFlags, inWordsOfFineTuning),
-  // checks only the type. The range of the seeds, and the check for equal seeds, concern all seeds together
+  // This checks only the type; `checkedSeeds` checks the values.
   seeds: listOption(numberOption, { what: 'an array of seeds' }),
 } as OptionChecks<FineTuningOptions>;
 

@@ -22,8 +22,8 @@ function findTitleCase(character: string): string {
 }
 
 /**
- * Lower-cases the capitals after the first, for a letter whose capital form has several characters. An accent
- * stays.
+ * Lower-cases all capitals except the first, for a letter with a capital form of several characters. Accents
+ * do not change.
  */
 const lowered = (others: readonly string[], first: string): string =>
   // The capital form of this letter has several characters, and the first is an apostrophe.

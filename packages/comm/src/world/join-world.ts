@@ -33,8 +33,8 @@ export interface JoinWorldOptions {
    */
   readonly device?: Device;
   /**
-   * Receives messages for the user: the engine for GPUs with the reason for the choice; and a notice if this
-   * process's store listens on every interface.
+   * Receives messages for the user: the engine for GPUs with the reason for its choice, and a notice if the
+   * store of this process listens on every interface.
    */
   readonly onMessage?: (text: string) => void;
   /**

@@ -37,8 +37,8 @@ export interface ExpertParallelConfiguration extends FlagValues<typeof expertPar
 type Call = StrategyCall<typeof expertParallelFlags>;
 
 /**
- * Expert parallelism (Lepikhin et al. 2020): the experts of a layer are sharded over processes along which
- * samples or matrices are split elsewhere. Optionally, experts have separate sizes of parallelism (parallel
+ * Expert parallelism (Lepikhin et al. 2020): the experts of a layer are sharded over processes. In the other
+ * layers, the same processes split the samples or the matrices. Optionally, experts have separate sizes of parallelism (parallel
  * folding, Liu et al. 2025).
  */
 export const expertParallelism = strategy<typeof expertParallelFlags, ExpertParallelConfiguration>({
