@@ -21,6 +21,7 @@ import {
   type Flags,
   flagsOfOwnModels,
   tokenizerFlagNames,
+  writeFlags,
 } from '../schema/flag-schema.js';
 import { isScheduleModule } from '../strategies/pipeline-parallelism.js';
 import { displacedByStrategies, impliedSwitches } from '../strategies/strategies.js';
@@ -110,7 +111,7 @@ const checks: OptionChecks<ResolveFlagsOptions> = {
  * the flags in its list that come from a source of lower precedence. Within one source they contradict each
  * other, and `validateConfiguration` reports the contradiction.
  */
-const displaced: Partial<Record<FlagName, readonly FlagName[]>> = {
+export const displacedFlags: Partial<Record<FlagName, readonly FlagName[]>> = {
   epochs: ['train-iters', 'train-samples', 'lr-decay-samples', 'lr-warmup-samples', 'lr-wsd-decay-samples'],
   'train-iters': ['epochs', 'train-samples', 'lr-decay-samples', 'lr-warmup-samples', 'lr-wsd-decay-samples'],
   'train-samples': ['epochs', 'train-iters', 'lr-decay-iters', 'lr-warmup-iters', 'lr-wsd-decay-iters'],
@@ -212,7 +213,7 @@ function layOver(layers: ReadonlyArray<readonly [source: string, entries: Entrie
     for (const [name, value] of entries) {
       // a switch that is off does not override other flags
       if (value === false) continue;
-      for (const rival of displaced[name] ?? []) putBack(rival);
+      for (const rival of displacedFlags[name] ?? []) putBack(rival);
     }
     for (const [name, value] of entries) {
       values.set(name, value);
@@ -273,16 +274,12 @@ function refuseContradictions(
     value === values[name] || alternatives[name] === 'all' || (alternatives[name] ?? []).includes(value);
   const differing = fixed.filter((name) => asked.has(name) && !mayBe(name, asked.get(name)));
   if (differing.length === 0) return;
-  const written = (value: (name: FlagName) => unknown) =>
-    differing
-      .map((name) => (value(name) === undefined ? `no --${name}` : `--${name} ${value(name)}`))
-      .join(' ');
   const names = differing.map((name) => `--${name}`).join(' and ');
   throw new ConfigurationError(
     'MTL_FLAG_CONFLICT',
-    `${written((name) => asked.get(name))} contradicts the ${source}`,
+    `${writeFlags(Object.fromEntries(asked) as Flags, differing)} contradicts the ${source}`,
     {
-      expected: `${written((name) => values[name])}, which it has`,
+      expected: `${writeFlags(values, differing)}, which it has`,
       remedy: `leave ${names} out: the directory gives ${differing.length === 1 ? 'it' : 'them'}`,
       details: { flags: differing },
     },

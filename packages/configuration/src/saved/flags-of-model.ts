@@ -7,9 +7,9 @@ import { flagValue, type ModelKind, unstatedValue } from '../architecture/archit
 import { architectureFields, rotaryScalingFields } from '../architecture/architecture-fields.js';
 import { expertFields } from '../architecture/expert-fields.js';
 import { type ArchitectureFlag, architectureFlagNames, listFields } from '../architecture/list-fields.js';
-import { isDefaultSource, type LoadedFlags } from '../command-line/resolve-flags.js';
+import { displacedFlags, isDefaultSource, type LoadedFlags } from '../command-line/resolve-flags.js';
 import type { PretrainingConfiguration } from '../pretraining-configuration.js';
-import type { FlagName, Flags } from '../schema/flag-schema.js';
+import { type FlagName, type Flags, writeFlags } from '../schema/flag-schema.js';
 import { listTokenizerFlags } from './saved-tokenizer.js';
 
 /** The configuration of a model, a GptModelConfiguration or a BertModelConfiguration depending on `kind`. */
@@ -68,17 +68,14 @@ export function differingFlags(
   ];
   const names = weightFlagNames.filter((name) => one[name] !== other[name]);
   if (names.length === 0) return undefined;
-  const text = (of: Flags, name: keyof Flags): string =>
-    of[name] === undefined ? `no --${name}` : `--${name} ${of[name]}`;
-  const formatFlags = (of: Flags): string => names.map((name) => text(of, name)).join(' ');
   const [passed, leftOut] = [true, false].map((isSet) =>
     names.filter((name) => (one[name] !== undefined) === isSet),
   ) as [typeof names, typeof names];
   const actions = [
-    ...(passed.length > 0 ? [`pass ${passed.map((name) => text(one, name)).join(' ')}`] : []),
+    ...(passed.length > 0 ? [`pass ${writeFlags(one, passed)}`] : []),
     ...(leftOut.length > 0 ? [`leave out ${leftOut.map((name) => `--${name}`).join(' ')}`] : []),
   ];
-  return { one: formatFlags(one), other: formatFlags(other), toGetOne: actions.join(', ') };
+  return { one: writeFlags(one, names), other: writeFlags(other, names), toGetOne: actions.join(', ') };
 }
 
 interface CheckSameArchitectureOptions {
@@ -149,15 +146,13 @@ function refused({
   readonly nearest: Recorded | undefined;
 }): ConfigurationError {
   const { type, read, lost } = nearest ?? { type: kind, read: {}, lost: [] };
-  const text = (of: Flags, name: keyof Flags): string =>
-    of[name] === undefined ? `no --${name}` : `--${name} ${of[name]}`;
-  const what = lost.length === 0 ? 'these sizes' : lost.map((name) => text(flags, name)).join(' ');
+  const what = lost.length === 0 ? 'these sizes' : writeFlags(flags, lost);
   return new ConfigurationError(
     lost[0] === 'layer-norm-placement' ? 'MTL_HUGGING_FACE_LAYER_NORM' : 'MTL_HUGGING_FACE_ARCHITECTURE',
     `a model of ${what} cannot be written for the transformers library; ` +
       `its nearest model type that can be, ${type}, does not have it`,
     {
-      expected: lost.map((name) => text(read, name)).join(' '),
+      expected: writeFlags(read, lost),
       remedy: 'leave --save-hf out, or train a model with that value',
       details: { flag: lost[0] },
     },
@@ -190,16 +185,6 @@ function rotaryAlternatives({ kind, model }: KindOfModel): NonNullable<LoadedFla
 }
 
 /**
- * Conflicting properties: for each property, other properties that set the same value in another way. The
- * property replaces these.
- */
-const saidOtherwise: Readonly<Record<string, readonly string[]>> = {
-  mscale: ['yarnAttentionFactor'],
-  mscaleAllDim: ['yarnAttentionFactor'],
-  yarnAttentionFactor: ['mscale', 'mscaleAllDim'],
-};
-
-/**
  * Returns a loaded model with the rotary positions that a run requests. `asked` is the model that the run's
  * flags describe. Only values from the user are used, not defaults of flags.
  */
@@ -209,12 +194,16 @@ export function withAskedPositions<Model extends TransformerConfiguration>(
 ): Model {
   const alternatives = rotaryAlternatives({ kind, model });
   const values = architectureFlags({ kind, model: asked });
-  const keys = listFields(kind).flatMap(([name, { key }]) => {
+  const fields = listFields(kind);
+  const names = fields.flatMap(([name]): readonly FlagName[] => {
     const may = alternatives[name];
     const isAllowed = may === 'all' || (may ?? []).includes(values[name]);
-    return isAllowed && !isDefaultSource(sources.get(name)) ? [key] : [];
+    return isAllowed && !isDefaultSource(sources.get(name)) ? [name] : [];
   });
-  const replaced = [...keys, ...keys.flatMap((key) => saidOtherwise[key] ?? [])];
+  const listKeys = (chosen: readonly FlagName[]): readonly string[] =>
+    fields.filter(([name]) => chosen.includes(name)).map(([, { key }]) => key);
+  const keys = listKeys(names);
+  const replaced = listKeys([...names, ...names.flatMap((name) => displacedFlags[name] ?? [])]);
   const kept = Object.entries(model).filter(([key]) => !replaced.includes(key));
   const stated = Object.entries(asked).filter(([key]) => keys.includes(key));
   return Object.fromEntries([...kept, ...stated]) as unknown as Model;

@@ -193,6 +193,10 @@ export function findFlagAlias(name: string): FlagAlias | undefined {
   return Object.hasOwn(flagAliases, name) ? flagAliases[name] : undefined;
 }
 
+/** Writes flags as on a command line: `--num-layers 2 no --window-size`. */
+export const writeFlags = (flags: Flags, names: readonly FlagName[]): string =>
+  names.map((name) => (flags[name] === undefined ? `no --${name}` : `--${name} ${flags[name]}`)).join(' ');
+
 /** The flags that describe a tokenizer. */
 export const tokenizerFlagNames = [
   'tokenizer-type',

@@ -10,6 +10,14 @@ import type {
 import type { FlagName, Flags } from '../schema/flag-schema.js';
 import { FlagReader } from './flag-reader.js';
 
+/** The flags that only runs on conversations have. */
+const conversationFlags = [
+  'validation-data',
+  'validation-fraction',
+  'epochs',
+  'early-stopping-patience',
+] as const;
+
 /**
  * Returns the settings of a run on conversations; undefined for other runs.
  *
@@ -18,13 +26,7 @@ import { FlagReader } from './flag-reader.js';
 export function conversationConfiguration(flags: FlagReader): ConversationConfiguration | undefined {
   const trainData = flags.get('train-data');
   if (trainData === undefined) {
-    for (const name of [
-      'validation-data',
-      'validation-fraction',
-      'epochs',
-      'early-stopping-patience',
-    ] as const)
-      if (flags.isGiven(name)) flags.needs(name, '--train-data FILE', 'belongs to conversations');
+    flags.needsFor(conversationFlags, '--train-data FILE', 'belongs to conversations');
     return undefined;
   }
   const dataPath = flags.get('data-path');

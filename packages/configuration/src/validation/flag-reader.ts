@@ -106,6 +106,11 @@ export class FlagReader {
     return `--${name}${shown}${from}`;
   }
 
+  /** Returns a notice for each given flag of `names`. `reason` says when these flags have no effect. */
+  noticesOfUnused(names: readonly FlagName[], reason: string): readonly string[] {
+    return names.filter((name) => this.isGiven(name)).map((name) => `--${name} has no effect ${reason}`);
+  }
+
   /** Throws the error about two flags that contradict each other. */
   conflict({ flags: [first, second], why, remedy }: FlagConflict): never {
     throw new ConfigurationError(
@@ -116,6 +121,11 @@ export class FlagReader {
         details: { flags: [first, second] },
       },
     );
+  }
+
+  /** Throws the error of `needs` for the first given flag of `names`. */
+  needsFor(names: readonly FlagName[], other: string, why: string): void {
+    for (const name of names) if (this.isGiven(name)) this.needs(name, other, why);
   }
 
   /** Throws the error about a flag that requires another flag. */

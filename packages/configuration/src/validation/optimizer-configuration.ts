@@ -24,9 +24,7 @@ import { configureStatePrecision } from './state-precision.js';
  */
 function muonConfiguration(flags: FlagReader, notices: string[]): MuonConfiguration | undefined {
   if (flags.required('optimizer') !== 'muon') {
-    for (const name of Object.keys(muonFlags) as FlagName[]) {
-      if (flags.isGiven(name)) notices.push(`--${name} has no effect without --optimizer muon`);
-    }
+    notices.push(...flags.noticesOfUnused(Object.keys(muonFlags) as FlagName[], 'without --optimizer muon'));
     return undefined;
   }
   const mode = flags.required('muon-tp-mode');
@@ -128,9 +126,7 @@ function checkMatricesOfStore(flags: FlagReader, parallel: OptimizedLayout): voi
  */
 function checkQkClip(flags: FlagReader, notices: string[]): void {
   if (!flags.required('qk-clip')) {
-    for (const name of ['qk-clip-alpha', 'qk-clip-threshold'] as const) {
-      if (flags.isGiven(name)) notices.push(`--${name} has no effect without --qk-clip`);
-    }
+    notices.push(...flags.noticesOfUnused(['qk-clip-alpha', 'qk-clip-threshold'], 'without --qk-clip'));
     return;
   }
   const refuse = (other: FlagName, why: string): void =>
@@ -202,8 +198,8 @@ function readDecoupledRate(
 ): OptimizerConfiguration['decoupledLearningRate'] | undefined {
   const peak = flags.get('decoupled-lr');
   if (peak === undefined) {
-    if (flags.isGiven('decoupled-min-lr'))
-      flags.needs('decoupled-min-lr', '--decoupled-lr X', 'is the lowest rate of a schedule without a peak');
+    const why = 'is the lowest rate of a schedule without a peak';
+    flags.needsFor(['decoupled-min-lr'], '--decoupled-lr X', why);
     return undefined;
   }
   const note = noteOfDecoupledRate(flags);
@@ -333,9 +329,7 @@ function configureLossScale(
       hysteresis: flags.required('hysteresis'),
     };
   }
-  const reason = scale === undefined ? `in ${training.precision}` : 'with a constant --loss-scale';
-  for (const name of dynamicScaleFlags) {
-    if (flags.isGiven(name)) notices.push(`--${name} has no effect ${reason}: the loss scale is not dynamic`);
-  }
+  const where = scale === undefined ? `in ${training.precision}` : 'with a constant --loss-scale';
+  notices.push(...flags.noticesOfUnused(dynamicScaleFlags, `${where}: the loss scale is not dynamic`));
   return { kind: 'constant', scale: scale ?? 1 };
 }

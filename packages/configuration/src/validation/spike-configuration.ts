@@ -25,9 +25,7 @@ export function spikeConfiguration({
     skip: [],
     'roll-back': [],
   } as const;
-  for (const name of unused[policy]) {
-    if (flags.isGiven(name)) notices.push(`--${name} has no effect with --loss-spike-policy ${policy}`);
-  }
+  notices.push(...flags.noticesOfUnused(unused[policy], `with --loss-spike-policy ${policy}`));
   const { rerunMode, ...values } = flags.values(spikeFlags);
   return rerunMode === 'disabled' ? values : { ...values, rerunMode };
 }
