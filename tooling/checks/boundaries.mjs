@@ -48,8 +48,9 @@ const mayImport = {
 };
 
 /**
- * The packages that are meant to run in a page, and how many imports of Node's modules their sources have.
- * The numbers may only fall, down to one door each: lower them with the imports.
+ * The packages that are meant to run in a page, with the number of imports of Node's modules in their
+ * sources. The numbers may only decrease, to at most one import each: lower a number when imports are
+ * removed.
  */
 const importsOfNode = {
   kernels: 12,

@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { expect, it } from 'vitest';
 import { parseInstructionSets } from '../native/instruction-sets.mjs';
 
-// An instruction set is one file: kernels see it through backends/cpu/isa/isa.h and nowhere else.
+// Each instruction set is one file in backends/cpu/isa; kernels include these files only through isa.h.
 
 const cpu = fileURLToPath(new URL('../../packages/kernels/native/backends/cpu/', import.meta.url));
 

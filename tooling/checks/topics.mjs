@@ -75,9 +75,7 @@ const isText = (node) =>
   ts.isTemplateMiddle(node) ||
   ts.isTemplateTail(node);
 
-/**
- * Returns the sources of a checkout with their texts. Tests are left out, because they may name any topic.
- */
+/** Returns the sources of a checkout with their texts. Tests are left out, since they may name any topic. */
 export function readSources(root) {
   const patterns = ['packages/*/src/*.ts', 'apps/*/src/*.ts'];
   const { stdout } = spawnSync(

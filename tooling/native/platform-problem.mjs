@@ -1,5 +1,5 @@
 /**
- * The properties of a platform that decide if the native code can run on it.
+ * The properties of a platform that determine if the native code can run on it.
  *
  * @typedef {object} Platform
  * @property {string} platform `process.platform`
@@ -13,17 +13,17 @@
  * @returns {Platform}
  */
 export function thisPlatform() {
-  // without it the report looks up the names of network interfaces, which can take seconds
+  // otherwise the report looks up the names of network interfaces, which can take seconds
   process.report.excludeNetwork = true;
   const { glibcVersionRuntime } = process.report.getReport().header;
   return { platform: process.platform, arch: process.arch, glibc: glibcVersionRuntime };
 }
 
 /**
- * Returns the reason why the native code cannot run on a platform, with the remedy; undefined for Linux on
+ * Returns the reason why the native code cannot run on a platform, with the remedy. Undefined for Linux on
  * x86-64 with glibc, the only platform that is built and tested.
  *
- * @param {Platform} [given] this platform unless given
+ * @param {Platform} [given] default: this platform
  * @returns {{ readonly message: string, readonly expected: string, readonly remedy: string } | undefined}
  */
 export function platformProblem({ platform, arch, glibc } = thisPlatform()) {

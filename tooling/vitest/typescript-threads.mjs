@@ -32,7 +32,8 @@ export const typescriptFlags = [...execArgv, '--import', preload.href];
 export const workspaceFlags = areBuilds ? execArgv : typescriptFlags;
 
 /**
- * Options of `runInMemoryRanks` that run the TypeScript module at `url`, of a package that depends on
+ * Returns options with which `runInMemoryRanks` runs the TypeScript module at `url`. The module's package
+ * must depend on
  * @mtl/comm.
  *
  * @param {URL} url
@@ -43,7 +44,8 @@ export function rankThreads(url) {
 }
 
 /**
- * Returns the sources of what packages share for tests, by its name: builds do not have it.
+ * Returns the paths of sources that packages share for tests, by import name. Builds do not contain these
+ * sources.
  *
  * @returns {Record<string, string>}
  */
@@ -63,7 +65,7 @@ function testSupport() {
 }
 
 /**
- * The compiled files of this process by the address of their source: tests start the same ranks many times.
+ * The compiled files of this process, by the URLs of their sources. Tests start the same ranks many times.
  */
 const compiled = new Map();
 

@@ -97,8 +97,8 @@ export class WholeMatrices {
 
   /**
    * Returns a reserved matrix [outputs, inputs] float32, gathered from all ranks that share it (along tp, for
-   * experts along etp). All these ranks must call this method in the same order. The tensor is valid until the
-   * next call or `write`. The caller disposes of it.
+   * experts along etp). All these ranks must call this method in the same order. The tensor is valid until
+   * the next call or `write`. The caller disposes of it.
    */
   read({ range, box }: MatrixOfParameter): Tensor {
     this.finishGather();

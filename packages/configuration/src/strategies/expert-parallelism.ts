@@ -38,8 +38,8 @@ type Call = StrategyCall<typeof expertParallelFlags>;
 
 /**
  * Expert parallelism (Lepikhin et al. 2020): the experts of a layer are sharded over processes. In the other
- * layers, the same processes split the samples or the matrices. Optionally, experts have separate sizes of parallelism (parallel
- * folding, Liu et al. 2025).
+ * layers, the same processes split the samples or the matrices. Optionally, experts have separate sizes of
+ * parallelism (parallel folding, Liu et al. 2025).
  */
 export const expertParallelism = strategy<typeof expertParallelFlags, ExpertParallelConfiguration>({
   flags: expertParallelFlags,

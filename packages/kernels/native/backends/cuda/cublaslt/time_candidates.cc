@@ -13,8 +13,8 @@ constexpr int kNumRounds = 5;
 // The approximate duration of a timing. Events have a resolution of half a microsecond.
 constexpr float kMillisecondsOfTiming = 0.3f;
 constexpr int kMostRuns = 20;
-// Another algorithm is chosen only if it is faster by at least this fraction. Medians of repeated measurements
-// differ by less, and a smaller gain does not justify results with other bits.
+// Another algorithm is chosen only if it is faster by at least this fraction. Medians of repeated
+// measurements differ by less, and a smaller gain does not justify results with other bits.
 constexpr float kLeastGain = 0.02f;
 
 struct Candidate {
