@@ -104,7 +104,7 @@ function checkSplits(
     'MTL_SHAPE',
     `allToAll of ${written(input, inputSplits)} into ${written(output, outputSplits)} on member ${group.rank}`,
     {
-      expected: `rows of the same shape and dtype; ${group.size} splits of each that add up to its rows; as many rows to itself as from itself`,
+      expected: `rows of the same shape and dtype; ${group.size} splits of each, whose sum is its number of rows; the same number of rows to itself as from itself`,
     },
   );
 }

@@ -12,8 +12,8 @@ import type { ParameterStore } from './store/parameter-store.js';
  * (Korthikanti et al. 2022, section 4.2.2), and a tied word embedding on the first and the last stage of a
  * pipeline.
  *
- * The store reduces first, so that its reduction can overlap with backward. The sum then covers only the
- * elements that a rank updates. Sums over tensor-parallel and data-parallel ranks commute, and all ranks use
+ * The store reduces gradients before this sum, so that its reduction can overlap with backward. The sum then
+ * covers only the elements that a rank updates. Sums over tensor-parallel and data-parallel ranks commute, and all ranks use
  * the same order.
  */
 export class PartialGradients {

@@ -98,8 +98,8 @@ function expectReferenceValues(opCase: OpCase, dtype: DType, make: typeof makeLa
 }
 
 /**
- * Operations, with dtype and kernels, whose parity cases have been checked. A single check is enough for all
- * sizes.
+ * The operations, with dtype and kernels, whose parity cases have been checked. They are checked once, not for
+ * each size.
  */
 const checkedOperations = new Set<string>();
 

@@ -42,7 +42,7 @@ export function notFinite(
 /**
  * Checks the values of a tensor in memory.
  *
- * @param bytes the row-major bytes of the box `check.slices`, or a section of them that starts at element
+ * @param bytes the row-major bytes of the box `check.slices`, or a section that starts at element
  *   `first` (default 0)
  * @throws CheckpointError MTL_NOT_FINITE
  */

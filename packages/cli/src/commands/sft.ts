@@ -8,9 +8,10 @@ import { trainingCommand } from './train.js';
 const description =
   'Fine-tunes a GPT or a model of the Llama family on conversations: mtl sft --model DIR --train-data chats.jsonl ' +
   '--validation-fraction 0.05 --seq-length 2048 --save runs/chat. --model names a directory of the transformers ' +
-  'library or a model of the Hub, org/name, which is fetched (both mean --load-hf), or checkpoints of a training run (--load DIR --finetune); --load DIR alone goes ' +
-  'on with a run of this command. The loss counts on what the assistant says, by the chat template of the ' +
-  'tokenizer. Conversations are packed into samples and do not see each other. All flags of training hold too. ' +
+  'library or a model of the Hub, org/name, which is fetched (both mean --load-hf), or checkpoints of a training run (--load DIR --finetune); --load DIR alone ' +
+  'continues a run of this command. The loss counts only the words of the assistant, which the chat template of ' +
+  'the tokenizer marks. Conversations are packed into samples and do not attend to each other. All flags of ' +
+  'training apply. ' +
   'Defaults of this command: --epochs 3, --lr 2e-5, --lr-warmup-fraction 0.03, --micro-batch-size 4.';
 
 /** Default flags of a fine-tuning run on conversations. */

@@ -232,7 +232,7 @@ function blocks(place: {
       {
         expected: 'equally many processes on every host, the ranks of one host following each other',
         remedy:
-          'start as many processes on every host, with mpirun --map-by slot --rank-by slot, or with mtl run',
+          'start the same number of processes on every host, with mpirun --map-by slot --rank-by slot, or with mtl run',
       },
     );
   }
@@ -289,7 +289,7 @@ function chooseMasterAddress(reader: VariableReader, { launcher, firstHost }: Pl
       : ['the launcher', 'MASTER_ADDR=ADDRESS'];
   throw launchError(
     address === undefined
-      ? `the processes are on several hosts and ${what} does not say where the first of them is`
+      ? `the processes are on several hosts and ${what} does not name the host of the first process`
       : `the processes are on several hosts and MASTER_ADDR is ${address}, which each takes for itself`,
     { expected: 'an address of the first host that the others reach', remedy: `pass ${how}` },
   );

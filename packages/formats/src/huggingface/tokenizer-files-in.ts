@@ -21,7 +21,7 @@ const fileNames = [
 
 /**
  * The folder of a tokenizer's additional chat templates, in files NAME.jinja. The template called `default`
- * is elsewhere.
+ * is not in this folder.
  */
 const templateFolder = 'additional_chat_templates';
 
