@@ -13,8 +13,8 @@ import type { ParameterStore } from './store/parameter-store.js';
  * pipeline.
  *
  * The store reduces gradients before this sum, so that its reduction can overlap with backward. The sum then
- * covers only the elements that a rank updates. Sums over tensor-parallel and data-parallel ranks commute, and all ranks use
- * the same order.
+ * covers only the elements that a rank updates. Sums over tensor-parallel and data-parallel ranks commute,
+ * and all ranks use the same order.
  */
 export class PartialGradients {
   readonly #store: ParameterStore;

@@ -98,8 +98,8 @@ function expectReferenceValues(opCase: OpCase, dtype: DType, make: typeof makeLa
 }
 
 /**
- * The operations, with dtype and kernels, whose parity cases have been checked. They are checked once, not for
- * each size.
+ * The operations, with dtype and kernels, whose parity cases have been checked. They are checked once, not
+ * for each size.
  */
 const checkedOperations = new Set<string>();
 
