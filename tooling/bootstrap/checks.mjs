@@ -16,8 +16,8 @@ const commands = {
     [process.execPath, 'tooling/checks/check-repository.mjs'],
   ],
   boundaries: [[process.execPath, 'tooling/checks/boundaries.mjs']],
-  // All packages are one program, since separate programs would check the sources of lower packages
-  // repeatedly. The dashboard's page is a second program, since it runs in browsers.
+  // All packages are one program, because separate programs would check the sources of lower packages
+  // repeatedly. The dashboard's page is a second program, because it runs in browsers.
   typecheck: [
     ['tsc', '-p', '.', '--incremental', '--tsBuildInfoFile', 'tooling/build/types.tsbuildinfo'],
     ['tsc', '-p', 'packages/dashboard/page'],

@@ -9,7 +9,7 @@ import { addonFoldersHere } from '../release/platform-folders.mjs';
 const readJson = (path) => (existsSync(path) ? JSON.parse(readFileSync(path, 'utf8')) : undefined);
 
 /**
- * Returns whether nothing needs to be compiled in the checkout `root`. That is so if no native package has a
+ * Returns true if nothing needs to be compiled in the checkout `root`. That is so if no native package has a
  * local build, and its platform package, compiled from the same sources, is present or can be downloaded. A
  * download is compared with platforms/NAME/released.json, which the release has written, so registries need
  * not be trusted.

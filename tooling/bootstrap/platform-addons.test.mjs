@@ -61,7 +61,7 @@ async function serve(sources) {
   const tarball = join(tarballs, 'addon.tgz');
   rmSync(tarball, { force: true });
   spawnSync('tar', ['czf', tarball, '-C', join(served.path, 'content'), 'package']);
-  // the registry runs in a thread, since the tested function blocks while it waits for npm
+  // the registry runs in a thread, because the tested function blocks while it waits for npm
   const script = `import { parentPort } from 'node:worker_threads';
     const { startRegistry } = await import(${JSON.stringify(new URL('../release/local-registry.mjs', import.meta.url).href)});
     const server = await startRegistry({ folders: [${JSON.stringify(tarballs)}] });

@@ -12,7 +12,7 @@ if (asksForHelp(flags)) {
   ensurePackages();
   process.exit(runSources(join(root, 'apps', app, 'src', 'main.ts'), flags));
 }
-// Also build the command mtl, since users need it after a training run.
+// also builds the command mtl, because users need it after a training run
 bootstrap(['build', 'build:native'], [`@mtl/${app}`, '@mtl/cli'], { isForThisMachine: true });
 const program = join(root, 'apps', app, 'dist', 'main.js');
 const child = spawn(process.execPath, [program, ...flags], { stdio: 'inherit' });

@@ -51,7 +51,7 @@ export function testOutcomes(root) {
       if (existsSync(locateReport(folder)))
         addReport(outcomes, JSON.parse(readFileSync(locateReport(folder), 'utf8')));
       for (const kind of ['skipped', 'failed']) {
-        // a program that runs under several sanitizers skips the same test under each of them
+        // a program that runs under several sanitizers skips the same test under each sanitizer
         const lines = new Set(readLines(locateNote(folder, kind)));
         outcomes[kind].push(...[...lines].map((line) => `${relative(root, folder)}: ${line}`));
       }

@@ -99,7 +99,9 @@ function checkDisposables(path, text) {
   });
 }
 
-/** Returns the problems of a package's README: its first example must be short, since users read it first. */
+/**
+ * Returns the problems of a package's README: its first example must be short, because users read it first.
+ */
 function checkExample(path, text) {
   if (!/^packages\/[^/]+\/README\.md$/.test(path)) return [];
   const example = /^```ts\b[^\n]*\n([\s\S]*?)^```$/m.exec(text)?.[1];

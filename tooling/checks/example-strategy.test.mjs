@@ -6,9 +6,9 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { root } from '../bootstrap/bootstrap.mjs';
 
 /**
- * An example shows what a strategy costs. It is kept as two patches: a second axis along which processes
- * share the features of a network, and an option of it. They are applied to a copy of the packages, and the
- * tests that they add are run there.
+ * This example shows the cost of adding a strategy. It consists of two patches: a second axis along which
+ * processes share the features of a network, and an option of this axis. The test applies both to a copy of
+ * the packages and runs the tests that they add.
  */
 
 const locatePatch = (name) => fileURLToPath(new URL(`./example-strategy/${name}.patch`, import.meta.url));

@@ -82,7 +82,7 @@ function longNativeFunctions(text) {
 const findLine = (text, position) => text.slice(0, position).split('\n').length;
 
 /**
- * Replaces comments, strings and preprocessor lines with blanks, since their braces need not match. Line
+ * Replaces comments, strings and preprocessor lines with blanks, because their braces need not match. Line
  * numbers do not change.
  */
 function withoutTexts(text) {

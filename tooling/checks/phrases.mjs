@@ -3,7 +3,7 @@ const gap = String.raw`(?:[ \t]+|[ \t]*\n[ \t]*(?:\*|//|#|>)?[ \t]*)`;
 
 /**
  * Phrases that readers of this project stumbled over, with replacements. A phrase between hyphens is allowed,
- * since it is part of a file's name.
+ * because it is part of a file's name.
  */
 const phrases = [
   ['held against', 'compared with'],

@@ -18,8 +18,8 @@ const fieldsFolder = 'packages/configuration/src/architecture/';
 const modelTypesFile = 'packages/formats/src/huggingface/model-types.ts';
 
 /**
- * For each topic, the folders and files that belong to it, besides the file that lists it. These may name the
- * topic freely.
+ * The folders and files of each topic, in addition to the file that lists the topic. They may name the topic
+ * freely.
  */
 const ownFolders = {
   tensor: ['packages/tensor-parallel/'],

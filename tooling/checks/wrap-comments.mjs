@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 /**
- * The second step of npm run format: wraps comment lines that are wider than the formatter allows, since the
- * formatter does not change comments. The words that do not fit move to the next line of the paragraph, or to
- * a new line.
+ * The second step of npm run format: wraps comment lines that are wider than the formatter allows, because
+ * the formatter does not change comments. The words that do not fit move to the next line of the paragraph,
+ * or to a new line.
  */
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
@@ -25,14 +25,16 @@ const blockInOneLine = /^(\s*)\/\*\*? (.*) \*\/$/;
 const listItem = /^(?:[-*] |\d+\. )/;
 /** Matches a tag at the start of a line, such as `@param`. Names of packages begin with @, too. */
 const tag = /^@\w+(?!\S)/;
-/** Matches the blank before a tag that must begin a new line, since tools do not find tags within a line. */
+/**
+ * Matches the blank before a tag that must begin a new line, because tools do not find tags within a line.
+ */
 const beforeTag = / (?=@(?:param|returns|throws) )/;
 /**
  * Matches the beginning of lines that are not prose: rules, tables, and usage lines (flags, or a command that
  * is not part of a sentence).
  */
 const drawnStart = /^(?:[-=]{3,}|\||\[--|(?:node|npm|npx|mtl) (?!.*[^.][:.] ))/;
-/** Returns whether a line is preformatted, for example in columns, so that it must not be wrapped. */
+/** Returns true if a line is preformatted, for example in columns, so that it must not be wrapped. */
 const isDrawn = (text) => /\S {2,}\S/.test(text) || drawnStart.test(text);
 
 /** Returns the parts of a line of a comment; undefined for any other line. */
@@ -55,7 +57,7 @@ function continuation({ indentation, text }) {
   return tag.test(text) ? indentation + 2 : indentation;
 }
 
-/** Returns whether `next` continues the paragraph of `line`. */
+/** Returns true if `next` continues the paragraph of `line`. */
 function isContinued(line, next) {
   if (next === undefined || next.prefix !== line.prefix || next.text === '' || isDrawn(next.text))
     return false;
@@ -74,7 +76,7 @@ function lastBreak(line, start) {
   return end > start ? end : -1;
 }
 
-/** Returns whether a line is too wide and is a comment that can be wrapped. */
+/** Returns true if a line is too wide and is a comment that can be wrapped. */
 function isTooLong(line) {
   if (line.length <= maximumWidth) return false;
   if (blockInOneLine.test(line)) return true;

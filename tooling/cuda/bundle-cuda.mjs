@@ -120,7 +120,7 @@ for (const path of [...builds, ...natives.values()]) {
   fail(`${path} is not built`, 'npm run dev -- bundle:cuda builds it; libmtl_cuda.so needs nvcc');
 }
 
-/** Returns whether the engine nccl was compiled. NCCL itself may be missing on this machine. */
+/** Returns true if the engine nccl was compiled. NCCL itself may be missing on this machine. */
 function hasNcclEngine() {
   const index = JSON.stringify(join(root, 'packages/comm/dist/index.js'));
   const script = `import { ncclInformation } from ${index};
@@ -202,11 +202,11 @@ try {
   const list = join(stage, '.files');
   writeFileSync(list, [...(values['for-checkout'] ? [] : sources), ...builds, ...modules].join('\n'));
   run('tar', [
-    // Compress with a window of 64 MB, since some modules occur twice, and with the filter for machine code,
-    // which is half of the bundle.
+    // Compress with a window of 64 MB, because some modules occur twice, and with the filter for machine
+    // code, which is half of the bundle.
     ...['--create', '--use-compress-program', 'xz --x86 --lzma2=preset=9e', '--file', out],
     // The flags keep the targets of symbolic links unchanged. Hard links of pnpm's store are copied as files,
-    // since they would be broken in the bundle.
+    // because they would be broken in the bundle.
     `--transform=flags=rH;s,^\\./,,;s,^,${name}/,`,
     ...['--hard-dereference', '--owner=0', '--group=0'],
     ...leftOutFiles.map((pattern) => `--exclude=${pattern}`),

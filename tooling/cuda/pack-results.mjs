@@ -3,8 +3,8 @@ import { mkdirSync, renameSync, rmSync } from 'node:fs';
 import { basename, dirname } from 'node:path';
 
 /**
- * Packs a folder into a compressed file, which is replaced atomically. A failure is only reported, since the
- * folder still has the results.
+ * Packs a folder into a compressed file, which is replaced atomically. A failure is only reported, because
+ * the folder still has the results.
  */
 export function packResults({ folder, file }) {
   const partial = `${file}.partial`;

@@ -181,7 +181,7 @@ await runSteps({
       status,
       seconds,
       isInformation,
-      // Skipped tests are not recorded under emulation or with --only, since these leave tests out.
+      // Skipped tests are not recorded under emulation or with --only, because these leave tests out.
       ...(values.emulation || values.only !== undefined ? {} : { skipped: skippedTests(report) }),
     });
     results.otherwise = otherwise;

@@ -55,7 +55,7 @@ export function listStages({ root, out, emulation, only, sanitizer, benchArgumen
 const env = { MTL_CUBLASLT_REPORT: '1' };
 
 /**
- * Returns the steps that check kernels for this GPU's architecture, since a bug in such a kernel may be an
+ * Returns the steps that check kernels for this GPU's architecture, because a bug in such a kernel may be an
  * endless wait.
  */
 function guardSteps({ kernels, nativeTests }) {

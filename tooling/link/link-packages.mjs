@@ -191,7 +191,7 @@ export function linkPackages(folder) {
   return names;
 }
 
-/** Returns whether everything that a folder needs is built: code, declarations and native code. */
+/** Returns true if everything that a folder needs is built: code, declarations and native code. */
 function isBuilt() {
   const entries = packagesOfCheckout().flatMap(listEntries);
   const hasAddon = (name) =>
@@ -207,7 +207,7 @@ function isBuilt() {
 if (process.argv[1] !== undefined && realpathSync(process.argv[1]) === fileURLToPath(import.meta.url)) {
   answerHelp(`usage: mtl-link [FOLDER]
 
-Makes the packages of the checkout that this command is in those of FOLDER (that of the shell), with types: writes
+Makes the packages of this command's checkout the packages of FOLDER (default: the shell's), with types: writes
 small packages into FOLDER/mtl-packages, names them in its package.json, and runs npm install. Builds what is not
 built yet. Call it again when a new version of the checkout has other packages, or when the checkout has moved.`);
   const [given = '.', ...more] = process.argv.slice(2);

@@ -37,7 +37,7 @@ export const hasLlamaCpp = existsSync(join(folder, 'installed.json'));
  */
 
 /**
- * Asks llama.cpp about GGUF files. It runs in a separate process, since a file that llama.cpp cannot load
+ * Asks llama.cpp about GGUF files. It runs in a separate process, because a file that llama.cpp cannot load
  * ends the process.
  * @param {readonly LlamaCppQuestion[]} questions
  * @returns {readonly LlamaCppAnswer[]} an answer to each question

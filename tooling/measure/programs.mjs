@@ -1,17 +1,18 @@
 import { readFileSync } from 'node:fs';
 
-// The programs that measure, and those that compare with papers and other programs: `npm run dev -- NAME`.
+// The programs that measure, or compare with papers and other programs: `npm run dev -- NAME`.
 
 const measure = 'tooling/measure';
 /**
- * The command for programs in TypeScript and for programs that import sources of packages; it needs no build.
+ * The command for programs in TypeScript, and for programs that import sources of packages. It needs no
+ * build.
  */
 const onSources = 'node --conditions=@mtl/source --import ./tooling/vitest/typescript-loader.mjs';
 
 /**
  * The programs by name: the description for the list, the path, and the way to run it. `target`: a native
- * program that it needs. `npm run bench` runs programs with `inBench`, one after the other. The comment at
- * the top of a program has its flags.
+ * program that the program needs. `npm run bench` runs programs with `inBench`, one after the other. The
+ * comment at the top of a program describes its flags.
  */
 export const programs = {
   'step-against-pytorch': {

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 /**
- * npm run bench: runs all benchmarks, or the named ones, one after the other. Ends with status 1 if one
+ * npm run bench: runs all benchmarks, or the named benchmarks, one after the other. Ends with status 1 if any
  * failed.
  */
 import { spawnSync } from 'node:child_process';

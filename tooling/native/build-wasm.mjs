@@ -48,7 +48,7 @@ await buildNative({
 });
 if (args.includes('--package')) fillPackage();
 
-/** Copies the module into its package, with its licences and what it was built from. */
+/** Copies the module into its package, with its licences and the record of its sources. */
 function fillPackage() {
   const build = join(root, 'packages/kernels/build/Wasm/mtl_kernels.wasm');
   copyFileSync(build, join(published, 'mtl_kernels.wasm'));

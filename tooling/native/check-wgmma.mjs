@@ -76,7 +76,7 @@ __global__ void all_forms(float* values, uint64_t a, uint64_t b, uint64_t* barri
 }
 
 /**
- * Returns the PTX of a source file for Hopper. If it does not compile, prints the compiler's output and
+ * Returns the PTX of a source file for Hopper. If the file does not compile, prints the compiler's output and
  * returns undefined.
  */
 export function compilePtx(file, definitions = []) {

@@ -67,10 +67,10 @@ function countInstructions(cubin) {
 const fatBinary = Buffer.from('50ed55ba', 'hex');
 
 /**
- * Machine code in a file that nvcc has linked: { architecture, cubin } of each. A fat binary is a header of
- * 16 bytes (magic, version, header's bytes, bytes that follow) and entries: kind, bytes of the entry's
- * header, bytes of its content, and 28 bytes on the architecture. Kind 2 is machine code, kind 1 PTX; nvcc 13
- * compresses PTX alone.
+ * Yields the machine code in a file that nvcc has linked, as { architecture, cubin }. A fat binary is a
+ * header of 16 bytes (magic, version, size of the header, size of the rest) and entries. An entry has the
+ * kind, the size of its header, the size of its content, and 28 bytes about the architecture. Kind 2 is
+ * machine code and kind 1 is PTX; nvcc 13 compresses only PTX.
  */
 function* machineCodeIn(file) {
   for (let at = file.indexOf(fatBinary); at >= 0; at = file.indexOf(fatBinary, at + 4)) {
@@ -131,7 +131,7 @@ function readReport(text) {
 
 /**
  * Returns the number of spilled bytes in the compiler's report on a kernel: stored or loaded, whichever is
- * more. NaN if the report does not state it.
+ * more. NaN if the report does not contain this number.
  */
 function spilledBytes(report) {
   const [, stored, loaded] = /(\d+) bytes spill stores, (\d+) bytes spill loads/.exec(report) ?? [];

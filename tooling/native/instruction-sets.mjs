@@ -9,8 +9,8 @@ const lists = [
 const processors = { x64: 'x86_64', arm64: 'aarch64' };
 
 /**
- * Returns the instruction sets of the list that CMake compiles by, the preferred one first: the names, the
- * set that each extends (`base`), and the processor and the features that each needs.
+ * Parses the list of instruction sets that CMake reads; the preferred set is first. Returns for each set its
+ * name, the set that it extends (`base`), and the processor and features that it needs.
  */
 export function parseInstructionSets(text) {
   return [...text.matchAll(/^instruction_set\((\w+)([^)]*)\)/gm)].map(([, name, row]) => {
@@ -48,10 +48,10 @@ export function chooseInstructionSet(
 }
 
 /**
- * Returns the instruction sets to compile kernels for, as the value of CMake's MTL_INSTRUCTION_SETS. If
- * `asked` is `machine`, since a training run waits: the one that this machine uses, and those for which the
- * build folder was configured before (`configured`; undefined for a new folder). Otherwise all. A build with
- * all instruction sets keeps all.
+ * Returns the instruction sets for which kernels are compiled, as the value of CMake's MTL_INSTRUCTION_SETS.
+ * By default, these are all sets. If `asked` is `machine`, because a training run waits, they are the set of
+ * this machine and the sets for which the build folder was configured before (`configured`; undefined for a
+ * new folder). If that folder has all sets, all are kept.
  */
 export function instructionSetsToCompile({ asked, configured, cpuinfo = readCpuinfo() }) {
   if (asked !== 'machine' || configured === 'all') return 'all';
@@ -62,7 +62,7 @@ export function instructionSetsToCompile({ asked, configured, cpuinfo = readCpui
   return names.join(';');
 }
 
-/** Returns the names of all instruction sets, the preferred one first. */
+/** Returns the names of all instruction sets; the preferred set is first. */
 export function instructionSetNames() {
   return readList().map(({ name }) => name);
 }

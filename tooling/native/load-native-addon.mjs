@@ -10,7 +10,7 @@ const modules = () => ({
 const readManifest = (path) => JSON.parse(modules().readFileSync(path, 'utf8'));
 
 /**
- * An addon, and the file that it was loaded from.
+ * An addon, and the path of its file.
  *
  * @template Addon
  * @typedef {{ readonly addon: Addon, readonly path: string }} LoadedAddon
@@ -27,19 +27,19 @@ const readManifest = (path) => JSON.parse(modules().readFileSync(path, 'utf8'));
  */
 
 /**
- * Loads the native addon of the package in `directory` from the first place that has it: the file `explicit`
- * if one is given, the local build, the platform package (NAME-linux-x64). What is there must load: a broken
- * local build is not replaced by the platform package in silence. Where there is nothing to load, or it does
- * not load, the result has no addon but `failures`, one line each, and the remedy.
+ * Loads the native addon of the package in `directory`. The places are, in this order: the file `explicit` if
+ * given, the local build, the platform package (NAME-linux-x64). The first place that has a file is used; for
+ * example, a broken local build is not silently replaced by the platform package. If no place has the addon,
+ * or it cannot be loaded, the result has `failures`, one line each, and the remedy.
  *
  * @template Addon
  * @param {object} options
- * @param {string} options.directory the folder of the package, which holds its package.json
- * @param {string} options.file the name of the addon's file, such as mtl_kernels.node
- * @param {string | undefined} options.explicit a file to load in place of any other
+ * @param {string} options.directory the folder of the package with its package.json
+ * @param {string} options.file the file name of the addon, such as mtl_kernels.node
+ * @param {string | undefined} options.explicit a file to load instead of all other places
  * @param {string} options.command the command that compiles the addon
- * @param {string} options.needs what the command needs, in words
- * @param {(addon: Addon) => void} [options.accept] throws where an addon that was loaded cannot be used
+ * @param {string} options.needs a text that states the requirements of the command
+ * @param {(addon: Addon) => void} [options.accept] throws if a loaded addon cannot be used
  * @returns {LoadedAddon<Addon> | MissingAddon}
  */
 export function loadNativeAddon({ directory, file, explicit, command, needs, accept }) {
@@ -66,7 +66,7 @@ export function loadNativeAddon({ directory, file, explicit, command, needs, acc
   return { isAbsent: found.isAbsent, failures: [notBuilt, found.failure], remedy };
 }
 
-/** npm/cli#4828: npm writes only the packages of the machine at hand where it finds node_modules. */
+/** npm/cli#4828: if node_modules exists, npm's lock file lists only the packages for the current machine. */
 const reinstall =
   'install again, with optional packages (no --omit=optional); a package-lock.json made on another platform ' +
   'leaves them out too: remove node_modules and package-lock.json first';
@@ -77,7 +77,10 @@ function chooseRemedy(reason, compile) {
   return `the platform package needs glibc ${lowestGlibc} (${systems}); compile it here: ${compile}`;
 }
 
-/** Returns the path of the addon in the platform package of this machine, or why there is none. */
+/**
+ * Returns the path of the addon in the platform package of this machine, or the reason why the package is
+ * missing.
+ */
 function findPlatformPackage({ require, directory, file }) {
   const { dirname, existsSync, join } = modules();
   const { name, version } = readManifest(join(directory, 'package.json'));
@@ -89,7 +92,7 @@ function findPlatformPackage({ require, directory, file }) {
     return { failure: `${platformPackage}: not installed`, isAbsent: true };
   }
   const path = join(dirname(manifest), file);
-  // the folder of the workspace, which holds what the release script put there, if anything
+  // the folder in the workspace, in which the release script places its output
   if (!existsSync(path)) return { failure: `${path}: not built`, isAbsent: true, isInCheckout: true };
   const { version: found } = readManifest(manifest);
   if (found === version) return { path };

@@ -48,8 +48,8 @@ export function readProgress(line) {
 }
 
 /**
- * Returns the function that reports progress: to a file in the folder `MTL_BUILD_PROGRESS`, which the
- * bootstrap reads, else to a line of the terminal, if there is one.
+ * Returns a function that reports progress. It writes to a file in the folder `MTL_BUILD_PROGRESS`, which the
+ * bootstrap reads. Without this variable, it writes to a line of the terminal, if there is one.
  */
 function progressReporter(directory) {
   const { MTL_BUILD_PROGRESS: folder } = process.env;
@@ -96,7 +96,7 @@ CXX names another compiler. Kernels are compiled for all instruction sets. MTL_I
 only the sets of this machine, unless the folder contains others already; -DMTL_INSTRUCTION_SETS="avx2;avx512" names them.`;
 }
 
-/** The files in a build folder by which CMake, Ninja or Make refer to other folders. */
+/** The files in a build folder in which CMake, Ninja or Make store paths of other folders. */
 const configuredNames = [
   ...['CMakeCache.txt', 'CMakeFiles', 'cmake_install.cmake', 'build.ninja', 'Makefile'],
   ...['.ninja_deps', '.ninja_log'],
@@ -130,9 +130,9 @@ function instructionSetOption(buildDirectory) {
 }
 
 /**
- * Code that CMake reads after project(). The linker writes a shared library next to its final place, and a
- * rename moves it there. So a command that starts meanwhile finds either the old library or the new one,
- * complete.
+ * Code that CMake reads after project(). The linker writes a shared library next to its final path, and a
+ * rename moves it there. So a command that starts during a build finds a complete library, either the old or
+ * the new one.
  */
 const linkAside = `foreach(language C CXX CUDA)
   foreach(kind LIBRARY MODULE)
@@ -152,8 +152,8 @@ function writeLinkAside(buildDirectory) {
 }
 
 /**
- * Removes the CMake configuration of a checkout that was copied or moved: its cache names the old folder, and
- * CMake would refuse to continue. The cache of another project is kept, and leads to an error.
+ * Removes the CMake configuration of a checkout that was copied or moved, because its cache names the old
+ * folder and CMake would fail. The cache of another project is kept, and causes an error.
  */
 function forgetOtherPlace({ directory, buildDirectory }) {
   const readEntry = (name) => cacheEntry(buildDirectory, name);
@@ -175,10 +175,10 @@ function forgetOtherPlace({ directory, buildDirectory }) {
 }
 
 /**
- * Builds the native addon of the package in `directory` with CMake (and Ninja where it is there).
- * `args`: [--build-dir build/Release] [--target NAME] [-DNAME=VALUE ...], a relative build folder counting
- * from `directory`. Ends the process with 2 and the remedy when cmake, a compiler or what CMakeLists.txt asks
- * for is missing, or the platform is not supported.
+ * Builds the native addon of the package in `directory` with CMake, and with Ninja if it is installed.
+ * `args`: [--build-dir build/Release] [--target NAME] [-DNAME=VALUE ...]; a relative build folder is relative
+ * to `directory`. If cmake, a compiler or a library for CMakeLists.txt is missing, or if the platform is not
+ * supported, ends the process with 2 and prints the remedy.
  */
 export async function buildNative({ directory, args, command = 'build-native.mjs' }) {
   if (args.some((word) => word === '--help' || word === '-h')) {

@@ -11,7 +11,10 @@ const { path: folder, remove } = testFolder('native-build');
 afterAll(remove);
 afterEach(() => vi.unstubAllEnvs());
 
-/** Makes a package that needs no compiler: its single target writes the folder in which it was built. */
+/**
+ * Makes a package that needs no compiler. Its only target writes the path of the folder in which it was
+ * built.
+ */
 function makePackage(name, project = 'made') {
   const path = join(folder, name);
   mkdirSync(path);
@@ -65,7 +68,7 @@ describe('build-native.mjs', () => {
         'set_target_properties(made PROPERTIES PREFIX "" SUFFIX ".node")',
       ];
       writeFileSync(join(path, 'CMakeLists.txt'), `${lines.join('\n')}\n`);
-      // a linker that first removes its output, and is slow
+      // this linker removes its output first, and is slow
       const compiler = join(path, 'slow-compiler');
       const script = `#!/bin/sh
 case " $* " in *" -shared "*) for word; do [ "$last" = -o ] && rm -f "$word" && sleep 1; last=$word; done ;; esac

@@ -1,5 +1,5 @@
 /**
- * The properties of a platform that decide if the native code can run on it.
+ * The properties of a platform that determine if the native code can run on it.
  *
  * @typedef {object} Platform
  * @property {string} platform `process.platform`
@@ -13,7 +13,7 @@
  * @returns {Platform}
  */
 export function thisPlatform() {
-  // without it the report looks up the names of network interfaces, which can take seconds
+  // otherwise the report looks up the names of network interfaces, which can take seconds
   process.report.excludeNetwork = true;
   const { glibcVersionRuntime } = process.report.getReport().header;
   return { platform: process.platform, arch: process.arch, glibc: glibcVersionRuntime };
@@ -23,7 +23,7 @@ export function thisPlatform() {
  * Returns the reason why the native code cannot run on a platform, with the remedy; undefined for Linux with
  * glibc on x86-64, the only platform that is built and tested, and on arm64, where users compile it.
  *
- * @param {Platform} [given] this platform unless given
+ * @param {Platform} [given] default: this platform
  * @returns {{ readonly message: string, readonly expected: string, readonly remedy: string } | undefined}
  */
 export function platformProblem({ platform, arch, glibc } = thisPlatform()) {

@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 /**
- * Runs native test programs of the package in the working directory, one after the other, up to the first
- * that fails. Lines that begin with SKIPPED or FAIL, and how a program failed, are noted for `npm test`,
- * which counts them with the tests of vitest.
+ * Runs the native test programs of the package in the working directory, one after the other, and stops at
+ * the first failure. Lines that begin with SKIPPED or FAIL, and failures of programs, are recorded for `npm
+ * test`, which counts them with the tests of vitest.
  *   node run-native-tests.mjs [--shares N] PROGRAM...    N processes of a program, each with a share of its tests, as
  *                                                        many at a time as there are processors
  *   node run-native-tests.mjs --only TEXT[,TEXT...] PROGRAM...   the tests whose names contain one of the texts

@@ -5,13 +5,13 @@ import { join } from 'node:path';
 /** Entries of `native` that do not end up in an addon. */
 const isLeftOut = (path) => path.startsWith('tests/') || path === 'build-addon.mjs';
 
-/** Folders of other packages whose headers an addon is compiled with. */
+/** Folders of other packages whose headers an addon includes. */
 const otherHeaders = { comm: ['packages/kernels/native/include'] };
 
 /**
  * Returns a hash of the inputs from which the addon of `name` (kernels or comm) is compiled in the checkout
  * `root`: CMakeLists.txt, the native sources, headers of other packages, and the versions of Node-API's
- * headers. A platform package records it, so that a checkout of the same sources need not compile.
+ * headers. A platform package records this hash, so that a checkout of the same sources need not compile.
  */
 export function sourceHash({ root, name }) {
   const folder = join(root, 'packages', name);

@@ -133,7 +133,7 @@ export async function installPackage({ name, tarballs, directory, withPlatform =
   return join(directory, 'node_modules', name);
 }
 
-/** Tells if third-party packages are available, from npm's cache or from the registry. */
+/** Returns true if third-party packages are available, from npm's cache or from the registry. */
 export function canInstall() {
   const flags = ['--prefer-offline', '--fetch-retries=0', '--fetch-timeout=10000'];
   return run('npm', ['view', 'node-addon-api', 'version', ...flags]).status === 0;

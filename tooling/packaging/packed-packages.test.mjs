@@ -87,7 +87,7 @@ describe.concurrent('a packed package', () => {
 
 describe.concurrent.runIf(isOnline)(`an installed package${whySkipped}`, () => {
   const compiling = 480_000; // a minute of two free cores, several of busy ones
-  /** Where a compiler cache is in use, it takes what the checkout compiled, for paths below `folder`. */
+  /** a compiler cache uses the checkout's results, for paths below `folder` */
   const compilingIn = (folder) => ({ cwd: folder, env: { CCACHE_BASEDIR: folder } });
   let addon;
   const installs = new Map();

@@ -16,8 +16,8 @@ function refuse(problem, remedy) {
   process.exit(2);
 }
 
-// The program that runs this script. The user agent is not reliable, since npm takes it from the environment,
-// where pnpm may have set it.
+// The program that runs this script. The user agent is not reliable, because npm takes it from the
+// environment, where pnpm may have set it.
 if (basename(process.env.npm_execpath ?? '').startsWith('npm')) {
   refuse(
     `npm leaves "workspace:*" and the sources' exports in the package.json of ${name}, which cannot be installed`,

@@ -1,6 +1,6 @@
 /**
- * Starts `job` for every item, in their order, at most `limit` jobs at once.
- * @returns the promises by item; promises after one that fails need no handler
+ * Starts `job` for every item in order, and runs at most `limit` jobs at the same time.
+ * @returns the promises by item; promises after a failed one need no handler
  */
 export function atMostAtOnce({ limit, items }, job) {
   const waiting = [];

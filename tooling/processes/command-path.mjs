@@ -2,8 +2,8 @@ import { accessSync, constants } from 'node:fs';
 import { delimiter, join } from 'node:path';
 
 /**
- * Returns where a command is, as a shell would find it, or undefined. Daemons are in sbin, which it reads
- * too.
+ * Returns the path of a command as a shell would find it, or undefined. Also searches sbin, which contains
+ * daemons.
  *
  * @param {string} name
  * @returns {string | undefined}

@@ -11,7 +11,7 @@ const stride = 61;
 let next = process.pid * stride;
 
 /**
- * Returns a port of the loopback that no process listens on, another one in each call.
+ * Returns a port of the loopback interface on which no process listens. Each call returns another port.
  *
  * @returns {Promise<number>}
  */

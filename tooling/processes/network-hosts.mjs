@@ -20,8 +20,8 @@ export function networkHostsProblem() {
   return ip('netns', 'add', name) ?? ip('netns', 'delete', name);
 }
 /**
- * Waits until the kernel reports an interface as up, a moment after its cable was made; before that, programs
- * do not see it.
+ * Waits until the kernel reports that an interface is up. This takes a moment after the interface was made,
+ * and programs cannot use it before.
  */
 function waitUntilUp(name) {
   const deadline = Date.now() + 10_000;
@@ -35,17 +35,17 @@ function waitUntilUp(name) {
  * Two hosts on one machine: network namespaces joined by a cable.
  *
  * @typedef {object} NetworkHosts
- * @property {(host: number) => readonly string[]} prefixOf the command that runs a program on host 0 or 1, in
- *   its place
+ * @property {(host: number) => readonly string[]} choosePrefix the words to put before a command, so that it
+ *   runs on host 0 or 1
  * @property {(host: number) => string} formatAddress the address of host 0 or 1
- * @property {string} socketInterface the name of the interface, on both
- * @property {() => void} cut takes the cable out: packets get lost without an error
+ * @property {string} socketInterface the name of the interface on both hosts
+ * @property {() => void} cut disconnects the cable, so that packets are lost without an error
  * @property {() => void} remove
  */
 
 /**
- * Makes two hosts. Needs root and iproute2. Their names are unique to this process; they go with it unless
- * they are removed before.
+ * Makes two hosts, which needs root and iproute2. The names of the hosts are unique to this process. Hosts
+ * that are not removed are removed at the end of the process.
  *
  * @returns {NetworkHosts}
  */
@@ -72,7 +72,7 @@ export function createNetworkHosts() {
     throw error;
   }
   return {
-    prefixOf: (host) => ['ip', 'netns', 'exec', names[host]],
+    choosePrefix: (host) => ['ip', 'netns', 'exec', names[host]],
     formatAddress,
     socketInterface,
     cut: () => must(ip('-n', second, 'link', 'set', socketInterface, 'down')),

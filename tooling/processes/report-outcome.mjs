@@ -5,8 +5,11 @@ function note(file, text) {
   appendFileSync(`build/${file}`, `${text}\n`);
 }
 
-/** Notes what a program other than vitest left out, and why; `npm test` counts it with the skipped tests. */
+/**
+ * Records that a program other than vitest left something out, with the reason; `npm test` counts it with the
+ * skipped tests.
+ */
 export const reportSkip = (text) => note('skipped.txt', text);
 
-/** Notes a test that failed in a program other than vitest; `npm test` counts it with the failed tests. */
+/** Records a failed test of a program other than vitest; `npm test` counts it with the failed tests. */
 export const reportFailure = (text) => note('failed.txt', text);

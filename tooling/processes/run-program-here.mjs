@@ -2,14 +2,14 @@ import { Console } from 'node:console';
 import { pathToFileURL } from 'node:url';
 
 /**
- * Does in this process what a program does in one of its own: what it prints goes to `onWrite`, an end of the
- * process ends `work` alone, and listeners that `work` left on the streams are removed. Calls run one after
- * the other, since streams and console belong to the process.
+ * Runs `work` in this process as if it were a program: its output is passed to `onWrite`, an exit of the
+ * process ends only `work`, and listeners of `work` on the streams are removed. Calls run one after the
+ * other, because streams and console belong to the whole process.
  *
  * @template T
  * @param {() => Promise<T>} work
  * @param {(stream: 'stdout' | 'stderr', text: string) => void} onWrite
- * @returns {Promise<T | number>} what `work` returns, or the status that it ended the process with
+ * @returns {Promise<T | number>} the result of `work`, or the status with which it ended the process
  */
 export async function asProgram(work, onWrite) {
   const { exit } = process;
@@ -52,8 +52,8 @@ export async function asProgram(work, onWrite) {
 let numRuns = 0;
 
 /**
- * Runs a built program in this process, as `runProgram` does in one of its own, which takes half a second
- * more. Signals, streams that fail and an end without help are for that one.
+ * Runs a built program in this process. `runProgram` starts a separate process, which takes half a second
+ * more; use it to test signals, failing streams and crashes.
  *
  * @param {Omit<import('./run-program.mjs').RunProgramOptions, 'onOutput'>} options
  * @returns {Promise<import('./run-program.mjs').ProgramRun>}

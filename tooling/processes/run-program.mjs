@@ -8,18 +8,18 @@ import { existsSync } from 'node:fs';
  */
 
 /**
- * A program and how it is started.
+ * A program, and options with which it is started.
  *
  * @typedef {object} RunProgramOptions
  * @property {string} program the built program
  * @property {readonly string[]} flags
  * @property {string} directory the working directory
  * @property {((output: string, kill: (signal: NodeJS.Signals) => void) => void) | undefined} [onOutput]
- *   called with the output so far and a way to send signals, whenever more comes
+ *   called after each output, with the output so far and a function that sends a signal
  */
 
 /**
- * Starts a built program as a user would and waits for its end.
+ * Starts a built program as a user would, and waits until it ends.
  *
  * @param {RunProgramOptions} options
  * @returns {Promise<ProgramRun>}

@@ -3,8 +3,8 @@ import { spawnSync } from 'node:child_process';
 const loader = new URL('../vitest/typescript-loader.mjs', import.meta.url).href;
 
 /**
- * Runs a TypeScript program of the checkout on the sources of all packages, so that nothing has to be built;
- * returns its exit status.
+ * Runs a TypeScript program of the checkout on the sources of all packages, so that no build is needed.
+ * Returns its exit status.
  */
 export function runSources(program, args) {
   const options = ['--conditions=@mtl/source', '--import', loader];

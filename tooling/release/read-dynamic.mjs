@@ -29,7 +29,8 @@ export function readDynamic(path) {
 }
 
 /**
- * Tells if a version of a library is above another one. Parts are compared as numbers: '2.4' is below '2.34'.
+ * Returns true if a version of a library is above another one. Parts are compared as numbers: '2.4' is below
+ * '2.34'.
  */
 export function isAbove(version, limit) {
   const [parts, limits] = [version, limit].map((text) => text.split('.').map(Number));

@@ -25,14 +25,17 @@ const findConfig = (folder) =>
 
 const readJson = (path) => JSON.parse(readFileSync(path, 'utf8'));
 
-/** Where packages are built, next to dist/ so that paths in source maps fit; the process follows. */
+/**
+ * The place where packages are built. It is next to dist/, so that paths in source maps fit. The name ends
+ * with the process
+ */
 const asideName = 'dist-aside-';
 
 /** Folders that no build reads. */
 const unread = new Set(['node_modules', 'dist', 'build', 'test', 'bench', 'fixtures']);
 /**
- * Tells if no build reads a file or folder: an unread folder, a hidden one, such as turbo's logs, or a build
- * in progress.
+ * Returns true if no build reads a file or folder: an unread folder, a hidden one, such as turbo's logs, or a
+ * build in progress.
  */
 const isUnread = (name) => unread.has(name) || name.startsWith('.') || name.startsWith(asideName);
 
@@ -180,7 +183,7 @@ export async function buildPackages({ root, stamps, declarations = false }) {
     return declared !== 'none' && declared === digestOutputs(folder, isDeclaration);
   };
   const all = listPackages(root);
-  // declarations that exist are kept up to date, since editors and linked folders read them
+  // declarations that exist are kept up to date, because editors and linked folders read them
   const wantsDeclarations =
     declarations || Object.values(written).some(({ declared = 'none' }) => declared !== 'none');
   const withoutCode = all.filter((each) => !hasCode(each));

@@ -20,8 +20,8 @@ export function listFiles(folder) {
 }
 
 /**
- * Tells if a path is a declaration. No running program reads declarations, and they must match the current
- * sources.
+ * Returns true if a path is a declaration. No running program reads declarations, and they must match the
+ * current sources.
  */
 export const isDeclaration = (path) => /\.d\.m?ts$/.test(path);
 
@@ -31,8 +31,8 @@ function isSame(path, other) {
 
 /**
  * Moves what was built into `aside` to `target`, where commands may be running: every file appears whole, by
- * a rename; those that are imported come before those that import them, since chunks have new names and entry
- * points have not. Files of earlier builds stay for an hour.
+ * a rename; those that are imported come before those that import them, because chunks have new names and
+ * entry points have not. Files of earlier builds stay for an hour.
  *
  * @param superseded files of `target` that the builds before did not make any more: { path: milliseconds
  *   since 1970 of the first such build }
@@ -59,7 +59,7 @@ export function publishFolder({ aside, target, superseded = {}, now = Date.now()
 
 /**
  * Writes the declarations `texts`, by their paths below `target`, and removes all others there: whole files,
- * since editors and compilers may be reading them.
+ * because editors and compilers may be reading them.
  */
 export function publishDeclarations({ texts, target }) {
   for (const [path, text] of texts) {

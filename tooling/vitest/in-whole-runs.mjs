@@ -1,8 +1,8 @@
 const isFast = () => process.env.MTL_TEST_SUITES === 'fast';
 
 /**
- * Cases of a parametrised test that only `npm test -- --all` runs: none where `npm test` runs without it. The
- * tag `whole` does this for a test or a describe.
+ * Returns the cases of a parametrised test that only `npm test -- --all` runs; no cases in a run of `npm
+ * test`. For a single test or a describe, use the tag `whole`.
  *
  * @template {readonly unknown[]} T
  * @param {T} cases
@@ -11,7 +11,7 @@ const isFast = () => process.env.MTL_TEST_SUITES === 'fast';
 export const inWholeRuns = (...cases) => (isFast() ? [] : cases);
 
 /**
- * A number of cases: `whole` where `npm test -- --all` or vitest alone runs, `fast` where `npm test` does.
+ * Returns a number of cases: `fast` in a run of `npm test`, `whole` with `--all` or in a run of vitest alone.
  *
  * @param {{ readonly whole: number, readonly fast: number }} numbers
  * @returns {number}

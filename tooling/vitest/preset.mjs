@@ -8,27 +8,31 @@ import { workspaceConditions } from './workspace-conditions.mjs';
 const conditions = [...workspaceConditions, 'node', 'import', 'module', 'default'];
 
 /**
- * True where there is a GPU or an emulation of one: elsewhere the tests of GPUs only skip, and need no
- * process each.
+ * True if there is a GPU or an emulated one. Otherwise tests of GPUs are only skipped, and need no separate
+ * processes.
  */
 export const hasGpu = existsSync('/dev/nvidiactl') || process.env.MTL_CUDA_LIBRARY !== undefined;
 
-/** For packages whose tests wait most of the time, for processes or a time-out: more files at once. */
+/**
+ * A preset for packages whose tests wait most of the time, for processes or a time-out. More files run at
+ * once.
+ */
 export const waiting = { maxWorkers: 3 };
 
 /**
- * For packages whose tests count neither tensors nor their memory: files share two processes, and what they
- * import is read once. No file may leave anything behind in its process, as a stubbed module or a changed
- * environment; what a garbage collector frees later would spoil tests that count tensors or their memory.
+ * A preset for packages whose tests count neither tensors nor their memory. Files share two processes, and
+ * read imported modules only once. No file may leave anything behind in its process, such as a stubbed module
+ * or a changed environment. A garbage collector that frees objects late would disturb tests that count
+ * tensors or their memory.
  */
 export const shared = { isolate: false };
 
 /**
- * For packages with test files that count tensors or memory, stub modules or change their environment:
- * each of these has a process of its own, and the others are as with `shared`.
+ * A preset for packages with some test files that count tensors or memory, stub modules or change their
+ * environment. Each of these files runs in a separate process; the others run as with `shared`.
  *
- * @param {readonly string[]} counting patterns of the files that have a process of their own
- * @param {object} test what else the package's tests have, as for `library`
+ * @param {readonly string[]} counting patterns of the files with a separate process
+ * @param {object} test additional settings for the package's tests, as for `library`
  */
 export const sharedBut = (counting, test = {}) => ({
   ...test,
@@ -38,23 +42,23 @@ export const sharedBut = (counting, test = {}) => ({
   ],
 });
 
-/** For packages whose tests use all cores, or measure how long something takes: one file at a time. */
+/** A preset for packages whose tests use all cores, or measure durations. One file runs at a time. */
 export const alone = { fileParallelism: false };
 
 /**
- * Builds of packages below are loaded by Node.js as they are: vitest would transform them again for every
- * test file, which took half of what importing takes. Where tests run on sources, it has to.
+ * Node.js loads the builds of lower packages without vitest's transformation. The transformation would be
+ * repeated for every test file, and took half of the import time. Tests that run on sources need it.
  */
 const server = {
   deps: { external: workspaceConditions.length === 0 ? [/\/(packages|apps)\/[^/]+\/dist\//] : [] },
 };
 
 /**
- * The test run of every package, on what `workspaceConditions` says of the packages below.
- * Every file runs in a process of its own (a crash in native code is one failed file), two at a time: a test
- * uses one core most of the time. Limits of time hold on machines that do much else. The JSON report is what
- * `npm test` counts. `npm test` without --all leaves out the slow suites, and tests with the tag `whole`;
- * vitest in a package runs all.
+ * The configuration of vitest for every package; `workspaceConditions` selects sources or builds of the lower
+ * packages. Every file runs in a separate process, so that a crash in native code fails only one file. Two
+ * files run at a time, because a test uses one core most of the time. Time limits allow for busy machines.
+ * `npm test` counts the tests in the JSON report. `npm test` without --all leaves out the slow suites, and
+ * tests with the tag `whole`; vitest in a package runs all tests.
  */
 export function library(test = {}) {
   return defineConfig({
@@ -71,9 +75,9 @@ export function library(test = {}) {
       testTimeout: 120_000,
       hookTimeout: 120_000,
       expect: { poll: { timeout: 60_000 } },
-      // how many threads a training run gets must not depend on what else the machine does
+      // the number of threads of a training run must not depend on other programs on the machine
       env: { MTL_FREE_CORES: 'all' },
-      // what the command line says of a reporter's file would not replace this
+      // an option of the command line for a reporter's file would not replace this path
       reporters: [
         'default',
         ['json', { outputFile: process.env.MTL_TEST_REPORT ?? 'build/test-results.json' }],

@@ -1,5 +1,5 @@
-// Set up in the test files of packages that use fast-check: properties are tried with the same cases in every
-// run, so that one that fails says something about the last change. MTL_TEST_SEED=NUMBER tries other cases.
+// Test files of packages that use fast-check load this module. Properties are tested with the same cases in
+// every run, so that a failure is caused by the last change. MTL_TEST_SEED=NUMBER selects other cases.
 import fc from 'fast-check';
 
 const { MTL_TEST_SEED = '1' } = process.env;

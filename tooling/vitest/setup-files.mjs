@@ -5,8 +5,8 @@ import { fileURLToPath } from 'node:url';
 const local = (path) => fileURLToPath(new URL(path, import.meta.url));
 
 /**
- * Lists what the preset sets up in every test file of the package in `folder`. Packages without fast-check do
- * not load it.
+ * Lists the modules that the preset loads in every test file of the package in `folder`. Packages without
+ * fast-check do not load its module.
  */
 export function setupFiles(folder = process.cwd()) {
   const { devDependencies = {} } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'));

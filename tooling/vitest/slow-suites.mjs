@@ -4,9 +4,9 @@ import { fileURLToPath } from 'node:url';
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
 /**
- * The suites that `npm test` leaves to `npm test -- --all`: by package, each with the seconds it takes on two
- * cores. The fast suites of the same packages cover the same code with fewer layouts, models and processes.
- * In those, the tag `whole` leaves out single tests.
+ * The suites that only `npm test -- --all` runs: by package, with the seconds that each takes on two cores.
+ * The fast suites of the same packages cover the same code with fewer layouts, models and processes. Single
+ * tests of the fast suites can be left out by the tag `whole`.
  */
 export const slowSuites = {
   'apps/gpt-train': {
@@ -72,12 +72,12 @@ export const slowSuites = {
   },
 };
 
-/** Returns the seconds of a suite by its path in the package in `folder`; 0 for a suite that is not slow. */
+/** Returns the seconds of a slow suite by its path in the package in `folder`; 0 for other suites. */
 export function findSeconds(suite, folder = process.cwd()) {
   return slowSuites[relative(root, folder)]?.[suite] ?? 0;
 }
 
-/** Returns the slow suites of the package in `folder` if `npm test` runs without --all; otherwise none. */
+/** Returns the slow suites of the package in `folder` if `npm test` runs without --all. Otherwise none. */
 export function suitesLeftOut(folder = process.cwd()) {
   return process.env.MTL_TEST_SUITES === 'fast' ? Object.keys(slowSuites[relative(root, folder)] ?? {}) : [];
 }

@@ -3,7 +3,8 @@ import { BaseSequencer } from 'vitest/node';
 import { findSeconds } from './slow-suites.mjs';
 
 /**
- * Starts the slow suites first, the slowest before the others: a core is not left alone with one at the end.
+ * Starts the slowest suites first, so that no core still runs a slow suite after the other cores have
+ * finished.
  */
 export class SlowestFirst extends BaseSequencer {
   async sort(files) {

@@ -1,5 +1,5 @@
-// Module hooks through which Node runs the TypeScript of the workspace. Tests start hundreds of processes,
-// each of which imports hundreds of files: a file is compiled once and kept until it changes.
+// Module hooks with which Node runs the TypeScript of the workspace. Tests start hundreds of processes that
+// each import hundreds of files, so the compiled form of a file is kept until the file changes.
 import { createHash } from 'node:crypto';
 import { mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
@@ -12,7 +12,10 @@ const options = { loader: 'ts', format: 'esm', target: `node${process.versions.n
 const mapOptions = { sourcemap: 'inline', sourcesContent: false };
 let compiler;
 
-/** `given.compiler`: where it is installed, its version included: another one makes other files. */
+/**
+ * `given.compiler`: the path of the compiler. It contains the version, because another version compiles
+ * differently.
+ */
 export function initialize(given) {
   compiler = given.compiler;
   mkdirSync(folder, { recursive: true });
@@ -40,8 +43,8 @@ async function compile(path, source) {
 
 async function loadCompiled(path) {
   const source = readFileSync(path, 'utf8');
-  // files outside of the repository, such as in folders of tests, are not compiled again, so caching them
-  // would only fill the disk
+  // Files outside of the repository, such as in folders of tests, are compiled only once. Caching them would
+  // only fill the disk.
   if (!path.startsWith(repository)) return await compile(path, source);
   const how = JSON.stringify({ ...options, ...mapOptions });
   const mark = `//# ${digest(compiler, process.version, how, path, source)}\n`;
@@ -49,7 +52,8 @@ async function loadCompiled(path) {
   const known = read(kept);
   if (known?.startsWith(mark)) return known.slice(mark.length);
   const made = await compile(path, source);
-  // renamed when it is whole: other processes read it, or write the same, at the same time
+  // written under another name and renamed, because other processes may read or write the same file at the
+  // same time
   const partial = `${kept}.${process.pid}-${threadId}`;
   writeFileSync(partial, mark + made);
   renameSync(partial, kept);
@@ -57,7 +61,7 @@ async function loadCompiled(path) {
 }
 
 /**
- * Sources import each other by the names that their builds have: `./x.js` is `./x.ts`, where that is there.
+ * Sources import each other by the file names of their builds: `./x.js` means `./x.ts`, if that file exists.
  */
 export function resolve(specifier, context, next) {
   if (/^\.\.?\/.*\.js$/.test(specifier) && context.parentURL?.endsWith('.ts')) {

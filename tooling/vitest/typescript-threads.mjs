@@ -32,7 +32,8 @@ export const typescriptFlags = [...execArgv, '--import', preload.href];
 export const workspaceFlags = areBuilds ? execArgv : typescriptFlags;
 
 /**
- * Options of `runInMemoryRanks` that run the TypeScript module at `url`, of a package that depends on
+ * Returns options with which `runInMemoryRanks` runs the TypeScript module at `url`. The module's package
+ * must depend on
  * @mtl/comm.
  *
  * @param {URL} url
@@ -43,7 +44,8 @@ export function rankThreads(url) {
 }
 
 /**
- * Returns the sources of what packages share for tests, by its name: builds do not have it.
+ * Returns the paths of sources that packages share for tests, by import name. Builds do not contain these
+ * sources.
  *
  * @returns {Record<string, string>}
  */
@@ -63,15 +65,15 @@ function testSupport() {
 }
 
 /**
- * The compiled files of this process by the address of their source: tests start the same ranks many times.
+ * The compiled files of this process, by the URLs of their sources. Tests start the same ranks many times.
  */
 const compiled = new Map();
 
 /**
- * Returns where processes with `workspaceFlags`, and threads, find the TypeScript module at `url`. On builds,
- * it and what it imports of its own package are compiled into one file, on which a rank starts in a third of
- * the time that the loader takes. The file is in the folder `build` of the package: as deep as its sources,
- * which look for other files.
+ * Returns the URL from which threads, and processes with `workspaceFlags`, import the TypeScript module at
+ * `url`. On builds, the module and its imports from the same package are compiled into one file, because a
+ * rank then starts in a third of the time. The file is in the package's folder `build`, at the depth of the
+ * sources, because modules find other files by relative paths.
  *
  * @param {URL} url
  * @returns {URL}

@@ -20,9 +20,9 @@ import {
 
 /** Opens the run and trains its model. Every rank calls this after the processes have found each other. */
 async function trainBert(run: OpenedRun): Promise<void> {
-  // World and mesh: `run.world` has the processes of the job; it is undefined for a single process.
+  // World and mesh: `run.world` has the processes of the job. It is undefined for a single process.
   // `run.processes` has the coordinates of this process in the mesh of tp x dp x pp, and its process groups.
-  // Ranks of a tp group share every layer, those of a dp group divide the samples of a step, and those of a
+  // Ranks of a tp group share every layer, ranks of a dp group divide the samples of a step, and ranks of a
   // pp group have consecutive layers.
 
   // Data: documents as sentences of token ids, and the WordPiece tokenizer that made the ids. A sample has

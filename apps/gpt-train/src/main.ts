@@ -2,7 +2,7 @@
 /**
  * Trains a GPT: a decoder that learns to predict the next token. With `mtl run --nproc-per-node 4 gpt-train`,
  * four processes run this program. Each process holds its part of the model, reads its part of the data, and
- * takes every step together with the others. `mtl train gpt` runs the same code; this program is for readers
+ * takes every step together with the others. `mtl train gpt` runs the same code. This program is for readers
  * who want to see or change it.
  */
 import { planning } from '@mtl/planning';
@@ -20,9 +20,9 @@ import {
 
 /** Opens the run and trains its model. Every rank calls this after the processes have found each other. */
 async function trainGpt(run: OpenedRun): Promise<void> {
-  // World and mesh: `run.world` has the processes of the job; it is undefined for a single process.
+  // World and mesh: `run.world` has the processes of the job. It is undefined for a single process.
   // `run.processes` has the coordinates of this process in the mesh of tp x dp x pp, and its process groups.
-  // Ranks of a tp group share every layer, those of a dp group divide the samples of a step, and those of a
+  // Ranks of a tp group share every layer, ranks of a dp group divide the samples of a step, and ranks of a
   // pp group have consecutive layers.
 
   // Data: documents as token ids, and the tokenizer that made the ids. Documents are split into samples of

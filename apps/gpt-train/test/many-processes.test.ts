@@ -114,7 +114,7 @@ describe('gpt-train on several processes', () => {
             launcherFlags: [
               ...['--nnodes', '2', '--node-rank', String(host), '--master-addr', network.formatAddress(0)],
             ],
-            prefix: network.prefixOf(host),
+            prefix: network.choosePrefix(host),
             variables,
             ...(host === 0
               ? {}

@@ -2,7 +2,7 @@ import { type Device, type DType, Tensor } from '@mtl/kernels';
 import type { Parameter } from './parameter.js';
 
 /**
- * The storage of parameters that have no optimizer, because they are not trained or only their gradients are
+ * The storage of parameters without an optimizer, because they are not trained or only their gradients are
  * needed.
  */
 export interface ParameterStorage {

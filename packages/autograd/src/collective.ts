@@ -1,14 +1,14 @@
 import type { Tensor } from '@mtl/kernels';
 
-/** The result of a collective in progress. `wait` returns the tensor; the caller must dispose of it. */
+/** The result of a collective in progress. `wait` returns the tensor. The caller must dispose of it. */
 export interface PendingTensor {
   wait(): Tensor;
 }
 
 /**
- * Starts an asynchronous collective (for example an all-reduce) and returns a handle to its result. The input
- * still belongs to the caller, who may dispose of it but must not write to it before `wait` has returned. The
- * result may share the input's memory.
+ * Starts an asynchronous collective (for example an all-reduce) and returns a handle to its result. The
+ * caller still owns the input. The caller may dispose of it, but must not write to it before `wait` has
+ * returned. The result may share the input's memory.
  */
 export type Collective = (tensor: Tensor) => PendingTensor;
 
@@ -18,7 +18,7 @@ export type Collective = (tensor: Tensor) => PendingTensor;
  */
 export interface MatmulCollectives {
   /**
-   * Starts the collective that turns the tape's input into the matmul's input; it runs again for the weight
+   * Starts the collective that makes the matmul's input from the tape's input. It runs again for the weight
    * gradient.
    */
   readonly gatherInput?: Collective | undefined;
@@ -33,7 +33,7 @@ export interface MatmulCollectives {
   readonly gatherOutputGradient?: Collective | undefined;
 }
 
-/** Starts a collective; without a collective the result is the tensor itself. */
+/** Starts a collective. Without a collective, the result is the tensor itself. */
 export function startCollective(collective: Collective | undefined, tensor: Tensor): PendingTensor {
   if (collective !== undefined) return collective(tensor);
   // the view is created at once, because the caller may dispose of the tensor before the wait

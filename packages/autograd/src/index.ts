@@ -1,4 +1,4 @@
-// these names have moved to @mtl/layout; this package exports them for one more version
+// these names have moved to @mtl/layout. This package exports them for one more version
 export { type Placement, reductionAxes } from '@mtl/layout';
 export { allocateParameters, type ParameterStorage } from './allocate-parameters.js';
 export type { Collective, MatmulCollectives, PendingTensor } from './collective.js';

@@ -3,7 +3,7 @@ import type { Parameter } from './parameter.js';
 import { philox, siteKey } from './random.js';
 
 /**
- * A rectangle of the whole tensor, viewed as a matrix, whose values are contiguous in this process's slice.
+ * A rectangle of the complete tensor, viewed as a matrix. Its values are contiguous in this process's slice.
  */
 interface Rectangle {
   /** The position in the slice where the rectangle begins, in elements. */
@@ -19,9 +19,9 @@ const computeProduct = (sizes: readonly number[]): number =>
   sizes.reduce((product, size) => product * size, 1);
 
 /**
- * Splits a slice of a tensor into rectangles: the dimensions before the last sharded dimension become rows;
- * the last sharded dimension and all later ones become columns. If an earlier dimension is sharded as well
- * (experts), each index of this dimension has its own rectangle.
+ * Splits a slice of a tensor into rectangles. The dimensions before the last sharded dimension become rows;
+ * the other dimensions become columns. If an earlier dimension is also sharded (experts), each index of this
+ * dimension has its own rectangle.
  */
 function splitRectangles({ globalShape, slices, shape }: Parameter): readonly Rectangle[] {
   const sharded = slices.flatMap(({ start, end }, dim) =>
@@ -47,7 +47,7 @@ function splitRectangles({ globalShape, slices, shape }: Parameter): readonly Re
 }
 
 /**
- * Converts an index into the slice's first `numOuter` dimensions, flattened, to the index in the whole
+ * Converts an index into the slice's flattened first `numOuter` dimensions to the index in the complete
  * tensor.
  */
 function computeGlobalIndex(
@@ -92,8 +92,8 @@ export function initializeParameter(parameter: Parameter, target: Tensor, seed: 
 }
 
 /**
- * Fills rectangles with uniform values. As for normal values, element e of the whole tensor uses word e % 4
- * of Philox counter e / 4: a 32-bit number, mapped to the middle of its interval.
+ * Fills rectangles with uniform values. As for normal values, element e of the complete tensor uses word e %
+ * 4 of Philox counter e / 4. The 32-bit number is mapped to the middle of its interval.
  */
 function uniform(
   parameter: Parameter,

@@ -92,7 +92,7 @@ const operations: Readonly<Record<string, Operation>> = {
   },
 };
 
-/** Computes an operation and its gradients with precisions of its weights. */
+/** Computes an operation and its gradients with given precisions of its weights. */
 function compute(operation: Operation, precisions: readonly (MatmulPrecision | undefined)[], scale = 1) {
   const weight = parameter('weight', [outputs, inputs]);
   const second = parameter('second', [inputs, outputs]);

@@ -28,7 +28,7 @@ export interface InputGradientMatmul {
   readonly weight: Tensor;
 }
 
-/** Operands of `outputGradient^T input`, which is added to `weightGradient [O, I]` or replaces it. */
+/** The operands of `outputGradient^T input`, which is added to `weightGradient [O, I]` or replaces it. */
 export interface WeightGradientMatmul {
   readonly weightGradient: Tensor;
   /** [..., O] */
@@ -39,7 +39,7 @@ export interface WeightGradientMatmul {
 }
 
 /**
- * A state of the precision of one weight, such as its largest values in past steps. It belongs to the whole
+ * A state of the precision of a weight, such as its largest values in past steps. It belongs to the complete
  * weight, so it is the same on all ranks with slices or copies of the weight.
  */
 export interface PrecisionState {
@@ -49,7 +49,7 @@ export interface PrecisionState {
   readonly tensor: Tensor;
 }
 
-/** Matmuls that are fused with the operation before or after, in one pass over memory. */
+/** Matmuls that are fused with the previous or next operation, in one pass over memory. */
 export interface FusedMatmuls {
   /** Computes preactivation = input weight^T + bias and output = gelu(preactivation). */
   gelu(
@@ -70,15 +70,18 @@ export interface FusedMatmuls {
 }
 
 /**
- * How the three matmuls of a weight (this rank's shard) are computed. Every operation that multiplies by a
+ * The computation of the three matmuls of a weight (this rank's shard). Every operation that multiplies by a
  * weight calls this object. An object with state belongs to a single weight (`Parameter.computeWith`).
  */
 export interface MatmulPrecision {
-  /** Computes the output. If layers are recomputed, it is called again. */
+  /** Computes the output. Recomputation calls it again. */
   forward(call: ForwardMatmul): void;
   inputGradient(call: InputGradientMatmul): void;
   weightGradient(call: WeightGradientMatmul): void;
-  /** The fused matmuls of this precision. Default: none; operations compute the fused parts separately. */
+  /**
+   * The fused matmuls of this precision. Default: none, so that operations compute the fused operations
+   * separately.
+   */
   readonly fused?: FusedMatmuls | undefined;
   /** The states that checkpoints store. Default: none. */
   readonly state?: readonly PrecisionState[] | undefined;

@@ -2,7 +2,7 @@ import { UsageError } from '@mtl/errors';
 import type { Parameter } from './parameter.js';
 
 /**
- * An object that keeps parameter values in memory only while they are used, such as a parameter store that
+ * An object that has parameter values in memory only while they are used, such as a parameter store that
  * shards them.
  */
 export interface UnitKeeper {
@@ -13,15 +13,15 @@ export interface UnitKeeper {
 }
 
 /**
- * Parameters that a model uses together, such as the parameters of a layer. Code that computes with the
- * parameters acquires the unit before and releases it afterwards (`Tape.within`), so that the values need not
- * stay in memory in between. A parameter may be in several units (a tied embedding).
+ * Parameters that a model uses together, such as the parameters of a layer. Code acquires the unit before it
+ * computes with the parameters and releases it afterwards (`Tape.within`), so that other code need not keep
+ * the values in memory. A parameter may be in several units (a tied embedding).
  */
 export class ParameterUnit {
   readonly parameters: readonly Parameter[];
   /**
-   * True for parameters that are used before or after all layers (embedding, last norm, head): their values
-   * may stay while the layers are used, so that the next use finds them.
+   * True for parameters that are used before or after all layers (embedding, last norm, head). Their values
+   * may stay in memory while the layers are used, for their next use.
    */
   readonly isRoot: boolean;
   readonly #keepers: UnitKeeper[] = [];
@@ -35,7 +35,7 @@ export class ParameterUnit {
     this.isRoot = isRoot;
   }
 
-  /** Registers an object that is called when the first use of the unit begins and when the last one ends. */
+  /** Registers an object that is called when the first use of the unit begins and when the last use ends. */
   keptBy(keeper: UnitKeeper): void {
     this.#keepers.push(keeper);
   }

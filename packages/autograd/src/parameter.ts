@@ -25,42 +25,43 @@ export type Initialization =
 export interface ParameterOptions {
   /** The logical name with the global layer index, such as `layers.3.attention.qkv.weight`. */
   readonly name: string;
-  /** The shape of the whole tensor, over all processes. */
+  /** The shape of the complete tensor, over all processes. */
   readonly globalShape: readonly number[];
-  /** The slice of each dimension that this process holds. Default: everything. */
+  /** This process's slice of each dimension. Default: everything. */
   readonly slices?: readonly Slice[];
   /**
-   * The placement among the processes. Default: one stage, the dense view, the first dimension split by
-   * `slices` is sharded over tp, and activation rows are not split.
+   * The placement among the processes. Default: one stage, the dense view, sharding over tp of the first
+   * dimension that `slices` splits, and no split of activation rows.
    */
   readonly placement?: Partial<Placement>;
   readonly initialization: Initialization;
   /** True if weight decay applies. Default: true for tensors of two or more dimensions (Megatron's rule). */
   readonly decays?: boolean;
   /**
-   * The matrices between hidden activations that the parameter consists of. Each is a box of the whole tensor
-   * in global coordinates; the box's last dimension is inputs, the others are outputs. Optimizers that update
-   * whole matrices (Muon) use this list. If a dimension is sharded, no matrix may be divided. Default: none,
-   * for embedding tables, output layers, biases and norms.
+   * The matrices between hidden activations in the parameter. Each is a box of the complete tensor in global
+   * coordinates. The last dimension of a box is the inputs; the other dimensions are the outputs. Optimizers
+   * that update complete matrices (Muon) use this list. If a dimension is sharded, no matrix may be divided.
+   * Default: none, for embedding tables, output layers, biases and norms.
    */
   readonly matrices?: readonly (readonly Slice[])[];
   /**
-   * True if the parameter has a row for each vocabulary entry: the word embedding and the output layer, which
-   * may have their own learning rate. Default false.
+   * True if the parameter has a row for each vocabulary entry, as the word embedding and the output layer
+   * have. Both may have a separate learning rate. Default: false.
    */
   readonly isVocabularyTable?: boolean;
   /**
-   * True for a buffer: a state of the model that is not trained by gradients, such as an expert bias, which
-   * is moved according to the loads. A buffer is frozen from the start and always float32. Default false.
+   * True for a buffer: a state of the model that is not trained by gradients. An example is an expert bias,
+   * which depends on the loads of experts. A buffer is frozen from the start and always float32. Default:
+   * false.
    */
   readonly isBuffer?: boolean;
 }
 
 /**
- * A tensor of a model, which is trained unless it is frozen: its name, the slice that this process holds, its
- * values in the compute dtype and its main gradient in float32. A parameter does not own memory: the memory
- * planner (the optimizer's flat buffers, or `allocateParameters` for inference) assigns storage for values
- * and gradient.
+ * A tensor of a model, which is trained unless it is frozen: its name, this process's slice, its values in
+ * the compute dtype and its main gradient in float32. A parameter does not own memory. The memory planner
+ * (the optimizer's flat buffers, or `allocateParameters` for inference) assigns storage for values and
+ * gradient.
  */
 export class Parameter {
   readonly name: string;
@@ -70,14 +71,14 @@ export class Parameter {
   readonly size: number;
   readonly placement: Placement;
   /**
-   * The mesh axes, except `reductionAxes`, along which processes hold the same values. Such a parameter
-   * counts only once in the gradient norm, and one process saves it. Along pp, the processes are the first
+   * The mesh axes, except `reductionAxes`, along which processes have the same values. The gradient norm
+   * counts such a parameter only once, and only one process saves it. Along pp, the processes are the first
    * and the last stage.
    */
   readonly copiedOver: readonly MeshAxis[];
   /**
-   * The axes in `copiedOver` along which each process computes only a part of the main gradient, because it
-   * has only some rows or, along pp, only one of two uses. The optimizer sums the parts.
+   * The axes in `copiedOver` along which each process computes only a partial sum of the main gradient,
+   * because it has only some rows or, along pp, only one of two uses. The optimizer adds up the partial sums.
    */
   readonly partialOver: readonly MeshAxis[];
   readonly initialization: Initialization;
@@ -124,7 +125,7 @@ export class Parameter {
     this.#isFrozen = this.isBuffer;
   }
 
-  /** How matmuls with this parameter are computed. Default: `plainPrecision`. */
+  /** The computation of matmuls with this parameter. Default: `plainPrecision`. */
   get precision(): MatmulPrecision {
     return this.#precision;
   }
@@ -138,29 +139,29 @@ export class Parameter {
   }
 
   /**
-   * Attaches a state of the whole parameter, which must be the same on all ranks with a slice of the
+   * Attaches a state of the complete parameter. It must be the same on all ranks with a slice of the
    * parameter.
    */
   attach(state: PrecisionState): void {
     this.#states.push(state);
   }
 
-  /** Sets how matmuls with this parameter are computed, from the next pass on. */
+  /** Sets the computation of matmuls with this parameter, from the next pass on. */
   computeWith(precision: MatmulPrecision): void {
     this.#precision = precision;
   }
 
   /**
-   * True if the parameter is not trained: it has no main gradient, and backward computes no gradient for it.
+   * True if the parameter is not trained. It has no main gradient, and backward computes no gradient for it.
    */
   get isFrozen(): boolean {
     return this.#isFrozen;
   }
 
   /**
-   * Excludes the parameter from training; must be called before the parameter gets storage.
+   * Excludes the parameter from training. Must be called before the parameter has storage.
    *
-   * @throws UsageError MTL_FROZEN if it already has a main gradient
+   * @throws UsageError MTL_FROZEN if the parameter already has a main gradient
    */
   freeze(): void {
     if (this.hasMainGradient) {
@@ -186,9 +187,9 @@ export class Parameter {
   }
 
   /**
-   * float32, with shape `shape`. Matmuls accumulate into it directly, and the caller may write to it. If the
-   * main gradient is kept in bfloat16, it holds the sums of the current operation, which `keepGradient` adds
-   * to the main gradient.
+   * float32, with shape `shape`. Matmuls accumulate into it directly, and the caller may write to it. For a
+   * main gradient in bfloat16, it contains the sums of the current operation, which `keepGradient` adds to
+   * the main gradient.
    */
   get mainGradient(): Tensor {
     if (this.#provideMainGradient !== undefined) {
@@ -204,8 +205,8 @@ export class Parameter {
   }
 
   /**
-   * Adds the sums of an operation to a main gradient that is kept in bfloat16, rounded once, and frees their
-   * memory. The tape calls it after each operation that has the parameter.
+   * Adds the sums of an operation, rounded once, to a main gradient in bfloat16, and frees their memory. The
+   * tape calls it after each operation with the parameter.
    */
   keepGradient(): void {
     const [output, input] = [this.#mainGradient, this.#ownSums];
@@ -216,8 +217,8 @@ export class Parameter {
   }
 
   /**
-   * Returns the main gradient for an operation that can either overwrite it or add to it. `accumulate` is
-   * false for the first use after `markGradientClear`: the operation then overwrites the zeros, which saves
+   * Returns the main gradient for an operation that can either overwrite it or add to it. For the first use
+   * after `markGradientClear`, `accumulate` is false. The operation then overwrites the zeros, which saves
    * reading memory.
    */
   takeMainGradient(): { readonly gradient: Tensor; readonly accumulate: boolean } {
@@ -225,7 +226,7 @@ export class Parameter {
     return { gradient: this.mainGradient, accumulate };
   }
 
-  /** States that the main gradient is now zero. Until this is called, operations must add to the gradient. */
+  /** States that the main gradient is zero now. Without this call, operations must add to the gradient. */
   markGradientClear(): void {
     this.#isGradientClear = true;
   }
@@ -235,7 +236,7 @@ export class Parameter {
   }
 
   /**
-   * Uses `tensor` (usually a view into a flat buffer) as the values; the caller still owns it and must
+   * Uses `tensor` (usually a view of a flat buffer) as the values. The caller still owns the tensor and must
    * dispose of it.
    */
   assignData(tensor: Tensor): void {
@@ -244,8 +245,8 @@ export class Parameter {
   }
 
   /**
-   * Marks the values as absent or still in transfer: the next read of `data` first calls `wait`; if `wait`
-   * throws, the read after that calls it again. `undefined` marks the values as present.
+   * Marks the values as absent or in transfer. The next read of `data` first calls `wait`. If `wait` throws,
+   * the following read calls it again. `undefined` marks the values as present.
    */
   deferData(wait: (() => void) | undefined): void {
     this.#waitForData = wait;
@@ -264,8 +265,8 @@ export class Parameter {
   }
 
   /**
-   * Marks the main gradient as absent: the next access first calls `provide`, which assigns a gradient of
-   * zeros; if `provide` throws, the access after that calls it again. For gradients that have memory only
+   * Marks the main gradient as absent. The next access first calls `provide`, which assigns a gradient of
+   * zeros. If `provide` throws, the following access calls it again. For gradients that have memory only
    * during a backward pass.
    */
   deferMainGradient(provide: () => void): void {
@@ -300,7 +301,7 @@ export class Parameter {
   }
 }
 
-/** Returns the placement of a parameter, given the shape of the slices that this process holds. */
+/** Returns the placement of a parameter, given the shape of this process's slices. */
 function choosePlacement(
   { name, globalShape, placement = {} }: ParameterOptions,
   shape: readonly number[],
@@ -312,15 +313,15 @@ function choosePlacement(
     throw new UsageError(
       'MTL_SHAPE',
       `parameter ${name} holds a part of dimension ${unnamed}, which its placement does not shard`,
-      { expected: 'placement.sharded: an axis of the mesh for every dimension of which `slices` is a part' },
+      { expected: 'placement.sharded: an axis of the mesh for every dimension that `slices` divides' },
     );
   }
   return { view: 'dense', rows: [], stages: 'one', ...placement, sharded };
 }
 
 /**
- * Returns the given parameters whose gradients the weight half computes: all that exist and are not
- * frozen.
+ * Returns the given parameters for which the weight half computes gradients: all parameters that exist and
+ * are not frozen.
  */
 export function trainedParameters(...parameters: readonly (Parameter | undefined)[]): Parameter[] {
   return parameters.filter((parameter) => parameter !== undefined).filter(({ isFrozen }) => !isFrozen);
@@ -332,10 +333,7 @@ export interface ParameterDomain {
   readonly parameters: readonly Parameter[];
 }
 
-/**
- * Groups a model's parameters into domains, keeping their order; returns one empty domain if there are no
- * parameters.
- */
+/** Groups a model's parameters into domains, in order. Returns one empty domain for an empty list. */
 export function listDomains(parameters: readonly Parameter[]): readonly ParameterDomain[] {
   const domains = (Object.keys(meshViews) as MeshView[]).map((view) => ({
     view,
@@ -344,10 +342,7 @@ export function listDomains(parameters: readonly Parameter[]): readonly Paramete
   return parameters.length === 0 ? domains.slice(0, 1) : domains.filter((each) => each.parameters.length > 0);
 }
 
-/**
- * A range of elements [start, end) in this rank's shard of a parameter, and the factor by which it is
- * multiplied.
- */
+/** A range of elements [start, end) in this rank's shard of a parameter, with a factor for the elements. */
 export interface ScaledPart {
   readonly parameter: Parameter;
   readonly start: number;

@@ -2,7 +2,7 @@ import { Tape } from './tape.js';
 import type { Variable } from './variable.js';
 
 /**
- * Runs `body` and keeps only its input; backward runs `body` again (full activation recomputation, Chen et
+ * Runs `body` and keeps only its input. Backward runs `body` again (full activation recomputation, Chen et
  * al. 2016). Random numbers are counter-based, so the second run gives the same bits.
  */
 export function recompute(
@@ -22,7 +22,7 @@ export function recompute(
     return {
       name: 'recompute',
       inputs: [input],
-      // empty, because the inner tape adds the gradients of the parameters in `body`, and reports when they
+      // empty, because the inner tape adds the gradients of the parameters in `body` and reports when they
       // are ready
       parameters: [],
       saved: [savedInput, { release: () => inner?.dispose() }],

@@ -93,7 +93,7 @@ interface LossOptions {
   readonly chunkBytes?: number;
   readonly recomputed?: boolean;
   /**
-   * The weight of a loss that every layer computes from its normalized input. Default: no layer has a loss.
+   * The weight of a loss that every layer computes from its normalized input. Default: layers have no loss.
    */
   readonly layerLoss?: number;
 }
@@ -112,7 +112,7 @@ function buildLoss(tape: Tape, input: Variable, options: LossOptions = {}): Vari
   return tape.scope(() => headLoss(tape, apply(apply(input)), { chunkBytes }));
 }
 
-/** Computes 2 x and 3 x in one operation, which reports the calls of its backward. */
+/** Computes 2 x and 3 x in a single operation, and reports the calls of its backward. */
 function doubledAndTripled(tape: Tape, input: Variable, onCall: (call: string) => void): Variable[] {
   const { shape } = input.tensor;
   const addTensors = (left: Tensor, right: Tensor): Tensor => {
@@ -231,7 +231,7 @@ describe('Tape', () => {
   it('writes the first gradients of a weight that is marked clear, and adds the others', () => {
     for (const options of [{}, { chunkBytes: vocabulary * 8 * 2 }, { layerLoss: 0.5 }]) {
       const expected = run({}, options);
-      // NaN, which a sum would keep; each weight is used twice, the head in chunks
+      // NaN, which a sum would keep. Each weight is used twice, the head in chunks
       expect(run({}, { ...options, written: [model.weight, model.head] })).toEqual(expected);
     }
     const { weight } = model;
@@ -255,8 +255,8 @@ describe('Tape', () => {
     }
     const { gradients } = run();
     expect([...ready].sort()).toEqual(['bias', 'gain', 'head', 'shift', 'weight']);
-    // the head is used last in forward, so it is ready first; the layer's parameters only after their first
-    // use
+    // the head is the last in forward, so its gradient is ready first. The layer's parameters are ready only
+    // after their first use
     expect(ready[0]).toBe('head');
     expect(seen).toEqual(gradients[0]);
     ready.length = 0;

@@ -4,10 +4,7 @@ import type { Parameter } from './parameter.js';
 import type { ParameterUnit } from './parameter-unit.js';
 import { type Activation, type Part, type Recipe, SavedTensor, Variable } from './variable.js';
 
-/**
- * The half of backward that an operation must compute: gradients of its inputs (B), of its parameters (W), or
- * both.
- */
+/** The halves of backward to compute: gradients of the inputs (B), of the parameters (W), or both. */
 export interface BackwardHalves {
   readonly input: boolean;
   readonly weight: boolean;
@@ -16,33 +13,33 @@ export interface BackwardHalves {
 export interface BackwardCall {
   readonly parts: BackwardHalves;
   /**
-   * The gradient of the output, or of the first output if there are several. Absent for an unused output, and
-   * for a root of backward such as a loss, which needs no output gradient. The tape owns the tensor.
+   * The gradient of the output, or of the first of several outputs. Absent for an unused output, and for a
+   * root of backward such as a loss, which needs no output gradient. The tape owns the tensor.
    */
   readonly outputGradient: Tensor | undefined;
   /** The gradients of all outputs in order, for an operation with several outputs. */
   readonly outputGradients: readonly (Tensor | undefined)[];
   /**
-   * The gradients that each input has already received, by position, for operations that add them in their
-   * own kernel.
+   * The gradients that each input has already received, by position. Some operations add them in their own
+   * kernel.
    */
   readonly accumulated: readonly (Tensor | undefined)[];
 }
 
-/** A recorded operation. `inputs` only tells where gradients flow; it keeps no memory alive. */
+/** A recorded operation. `inputs` only defines the flow of gradients and keeps no memory alive. */
 export interface TapeNode {
   readonly name: string;
   readonly inputs: readonly Variable[];
-  /** The parameters to whose main gradients the weight half adds. */
+  /** The parameters for which the weight half adds to the main gradients. */
   readonly parameters: readonly Parameter[];
-  /** True if the operation has a weight half. Default: true if it has parameters. */
+  /** True if the operation has a weight half. Default: true if the operation has parameters. */
   readonly hasWeightPart?: boolean;
   /** The tensors that backward needs; released when the node is done. */
   readonly saved: readonly { release(): void }[];
-  /** True if the gradients that `backward` returns include `accumulated`; otherwise the tape adds it. */
+  /** True if the gradients from `backward` include `accumulated`. Otherwise the tape adds it. */
   readonly addsAccumulated?: boolean;
   /**
-   * Returns a new tensor (or view) for each input; undefined for an input that gets no gradient. Returns an
+   * Returns a new tensor (or view) for each input; undefined for an input without a gradient. Returns an
    * empty list if only the weight half is requested.
    */
   backward(call: BackwardCall): readonly (Tensor | undefined)[];
@@ -63,7 +60,7 @@ interface RecordedNode {
   readonly outputs: readonly Variable[];
 }
 
-/** The begin or the end of a unit's use in forward. Backward meets them in reverse order. */
+/** The start or the end of a unit's use in forward. Backward passes both in reverse order. */
 interface UnitBoundary {
   readonly unit: ParameterUnit;
   readonly begins: boolean;
@@ -102,7 +99,7 @@ export class Tape {
     this.rematerialize = rematerialize;
   }
 
-  /** Puts a tensor on the tape, which then owns it and disposes of it when it is no longer needed. */
+  /** Puts a tensor on the tape. The tape owns it and disposes of it when it is no longer needed. */
   input(tensor: Tensor, { requiresGradient = false }: { requiresGradient?: boolean } = {}): Variable {
     return this.#enter(new Variable(tensor, { requiresGradient: requiresGradient && this.recording }));
   }
@@ -121,8 +118,8 @@ export class Tape {
     }: { requiresGradient: boolean; recipe?: Recipe; activation?: Activation; part?: Part },
   ): Variable {
     const isRecorded = requiresGradient && this.recording;
-    // if the result is not recorded (for example, an activation after frozen layers), nothing keeps its
-    // dependencies, so it has no recipe
+    // an unrecorded result (for example, an activation after frozen layers) has no recipe, because its
+    // dependencies are not kept
     const remade = isRecorded
       ? { recipe: recipe && withUnit(recipe, this.#recordedUnit), activation, part }
       : {};
@@ -135,8 +132,8 @@ export class Tape {
   }
 
   /**
-   * Adds an operation with one or several outputs. `make` is called only if the tape records and a gradient
-   * flows through the operation.
+   * Adds an operation with one or several outputs. `make` is called only if the tape records and the
+   * operation has a gradient.
    */
   record(output: Variable | readonly Variable[], make: () => TapeNode): void {
     const outputs = [output].flat();
@@ -149,15 +146,15 @@ export class Tape {
   }
 
   /**
-   * Makes `loss` a further root of backward. It is a loss in the middle of a model, such as a router's, whose
-   * gradient is added where the loss was computed. If that part of the model is recomputed, the gradient is
+   * Makes `loss` a further root of backward. The loss may be in the middle of a model, such as a router's
+   * loss. Its gradient is added at the same point in backward. If the layer is recomputed, the gradient is
    * added during the recomputation.
    */
   addLoss(loss: Variable): void {
     if (this.recording) this.#losses.add(loss);
   }
 
-  /** Runs `body` and releases every variable made in it, except the returned variable or variables. */
+  /** Runs `body` and releases every variable created in it, except the returned variables. */
   scope<T extends Variable | readonly Variable[]>(body: () => T): T {
     const made: Variable[] = [];
     this.#scopes.push(made);
@@ -176,8 +173,8 @@ export class Tape {
   }
 
   /**
-   * Runs `body`, which must compute only with the parameters of one unit. The parameters' values are present
-   * during `body`, and again when either half of backward runs its operations.
+   * Runs `body`, which must compute only with the parameters of a single unit. The parameters' values are
+   * present during `body`, and again when either half of backward runs its operations.
    */
   within<T>(unit: ParameterUnit, body: () => T): T {
     unit.acquire();
@@ -194,8 +191,8 @@ export class Tape {
   }
 
   /**
-   * Runs both halves of backward. `outputGradient` is the gradient of the last output; absent if all outputs
-   * are losses. The caller still owns it.
+   * Runs both halves of backward. `outputGradient` is the gradient of the last output, absent if all outputs
+   * are losses. The caller still owns the tensor.
    */
   backward(output: Variable | readonly Variable[], outputGradient?: Tensor): void {
     this.#playBack(output, outputGradient, { input: true, weight: true });
@@ -225,7 +222,7 @@ export class Tape {
   }
 
   /**
-   * Removes the gradient of an input from the tape; the caller must dispose of it. Undefined if the input got
+   * Removes the gradient of an input from the tape. The caller must dispose of it. Undefined if the input has
    * no gradient.
    */
   takeGradient(variable: Variable): Tensor | undefined {
@@ -301,7 +298,7 @@ export class Tape {
     }
   }
 
-  /** Releases the unit that backward is using, and acquires another one. */
+  /** Releases the unit that backward is using, and acquires another unit. */
   #enterUnit(unit: ParameterUnit | undefined): void {
     if (unit === this.#unit) return;
     this.#unit?.release();

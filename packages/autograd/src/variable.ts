@@ -1,7 +1,9 @@
 import { UsageError } from '@mtl/errors';
 import { type GeluKind, Tensor } from '@mtl/kernels';
 
-/** How to recompute a tensor from other tensors that are kept in any case, instead of keeping it. */
+/**
+ * The recomputation of a tensor from other tensors that are kept in any case. It replaces keeping the tensor.
+ */
 export interface Recipe {
   /** Variables that `compute` reads. */
   readonly dependencies: readonly Variable[];
@@ -9,7 +11,7 @@ export interface Recipe {
 }
 
 /**
- * Marks a variable as the output of an activation: its consumer may return the gradient of the activation's
+ * Marks a variable as the output of an activation. Its consumer may return the gradient of the activation's
  * input instead of the variable's own gradient.
  */
 export interface Activation {
@@ -21,30 +23,30 @@ export interface Activation {
 
 /**
  * Marks a variable as a part of another variable, the whole. Its tensor is a view of the whole, and its
- * gradient is a view of the whole's gradient. Keeping or recomputing it means keeping or recomputing the
- * whole.
+ * gradient is a view of the whole's gradient. If the part is kept or recomputed, the whole is.
  */
 export interface Part {
-  /** Keeps the whole for backward. Every call must be paired with a `release`. */
+  /** Keeps the whole for backward. Every call must have a matching `release`. */
   hold(options: { rematerialize: boolean }): void;
   release(): void;
-  /** Returns a view of this part in the whole that is kept; the caller owns the view. */
+  /** Returns a view of this part in the whole. The caller owns the view. */
   view(): Tensor;
   /**
-   * Returns a view of this part in the whole's gradient, which the first call allocates; the caller owns the
+   * Returns a view of this part in the whole's gradient, which the first call allocates. The caller owns the
    * view.
    */
   newGradient(): Tensor;
 }
 
 /**
- * A tensor on a tape. Its creator owns it until `release`; operations that need it in backward hold it until
- * they have run. The memory is freed when the owner has released it and no operation holds it.
+ * A tensor on a tape. Its creator owns it until `release`. Operations that need it in backward hold it until
+ * they have run. The memory is freed after the release, when no operation holds the tensor.
  */
 export class Variable {
   readonly tensor: Tensor;
   /**
-   * True if it gets a gradient, because it depends on a parameter or on a differentiable input of the tape.
+   * True if the variable has a gradient, because it depends on a parameter or on a differentiable input of
+   * the tape.
    */
   readonly requiresGradient: boolean;
   /** Present on results that are cheap to recompute in backward (see SavedTensor). */
@@ -74,8 +76,8 @@ export class Variable {
   }
 
   /**
-   * Returns a tensor for the gradient of this variable, with undefined contents, for operations whose
-   * backward returns it. If the variable is a part, the tensor is a view of the whole's gradient.
+   * Returns a tensor for the gradient of this variable, with undefined contents. Operations write it in
+   * backward and return it. For a part, the tensor is a view of the whole's gradient.
    */
   newGradient(): Tensor {
     if (this.part !== undefined) return this.part.newGradient();
@@ -83,7 +85,7 @@ export class Variable {
     return Tensor.empty({ shape, dtype, device });
   }
 
-  /** Releases the variable, because its owner does not need it any more; a second call does nothing. */
+  /** Releases the variable, because its owner does not need it any more. A second call does nothing. */
   release(): void {
     this.#owned = false;
     this.#freeUnlessNeeded();
@@ -108,9 +110,9 @@ export class Variable {
 }
 
 /**
- * A tensor that an operation keeps for backward. It keeps the variable itself or, if rematerialization is on
- * and the variable has a recipe, the tensors from which it can be recomputed. If the variable is a part, the
- * whole is kept.
+ * A tensor that an operation keeps for backward. It keeps the variable itself. If rematerialization is on and
+ * the variable has a recipe, it keeps the tensors for recomputing the variable instead. For a part, it keeps
+ * the whole.
  */
 export class SavedTensor {
   readonly #variable: Variable | undefined;

@@ -164,7 +164,7 @@ describe('fine-tuning on several processes', () => {
     for (const { seeds } of reports!) expect(seeds).toEqual(alone.seeds);
   });
 
-  it('ends on all ranks after the seed in which one of them got a signal', async () => {
+  it('ends on all ranks after the seed in which a rank got a signal', async () => {
     const configuration = tasks.configuration('qqp', { epochs: 1 });
     const [reports] = await onRanks(2, [{ configuration, seeds: [5, 6], signalOnRank: 1 }]);
     expect(reports).toMatchObject([

@@ -45,7 +45,7 @@ describe('the seeds of a fine-tuning', () => {
     expect(heard).toContain('seed 3: done before');
   });
 
-  it('are done where the signal came in the last of them', async () => {
+  it('are done where the signal came in the last seed', async () => {
     const { report } = await stopped([3], inFolder('signal-of-last'));
     expect(report).toMatchObject({ reason: 'done', seeds: [{ seed: 3, isDone: true }] });
     expect(stopSignal()).toBe('SIGTERM');

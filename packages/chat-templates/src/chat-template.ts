@@ -99,7 +99,7 @@ export class ChatTemplate {
 
   /**
    * Renders a conversation. The arguments of calls may be JSON text. The text is replaced by the object if
-   * the template writes the text in quotes or fails with it, since such a template expects objects.
+   * the template writes the text in quotes or fails with it, because such a template expects objects.
    */
   #renderText(options: RenderOptions): string {
     const probes = replaceTextArguments(options.messages, ({ index }) => probeArguments(index));
@@ -126,8 +126,8 @@ export class ChatTemplate {
 
   /**
    * Renders messages with probes in place of arguments, and returns the indices of the probes that the
-   * template writes in quotes. The calls' own arguments would not be reliable, since a message may quote the
-   * same text.
+   * template writes in quotes. The calls' own arguments would not be reliable, because a message may quote
+   * the same text.
    */
   #quotedArguments(probed: RenderOptions): ReadonlySet<number> {
     try {
@@ -207,7 +207,7 @@ function withoutMarks(marked: string, what: string): RenderedConversation {
       start = undefined;
     } else if (part === startMark || part === endMark) {
       throw templateError(`${what}: {% generation %} and {% endgeneration %} do not match`, {
-        expected: 'none of them inside another, or in a text that is cut',
+        expected: 'not nested, and not in a truncated text',
       });
     } else text += part;
   }

@@ -1,5 +1,5 @@
 /**
- * A message with all fields of its line in the file, since chat templates may read any field.
+ * A message with all fields of its line in the file, because chat templates may read any field.
  * `readConversations` describes the values of the fields.
  */
 export interface ChatMessage {

@@ -112,8 +112,7 @@ function used(templates: ReadonlyMap<string, TemplateText>, where: string): Save
   const names = [...templates.keys()].join(', ');
   throw new DataError('MTL_CHAT_TEMPLATE', `${where}: no template is called "default"`, {
     expected: `one template, or several with one called "default"${names === '' ? '' : `; it has ${names}`}`,
-    remedy:
-      'call one of them "default", or pass the one that is meant (--chat-template FILE of the command line)',
+    remedy: 'call one template "default", or pass a template (--chat-template FILE of the command line)',
   });
 }
 

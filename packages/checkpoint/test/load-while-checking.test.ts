@@ -18,7 +18,7 @@ const shard = 'shard-00000-000.safetensors';
 const numRows = 2560;
 
 /** Makes a state of 10 MiB whose bytes depend on the iteration. */
-const stateOf = (iteration: number): HostTensor[] => [
+const makeState = (iteration: number): HostTensor[] => [
   hostTensor({
     name: 'model.weight',
     dtype: 'F32',
@@ -34,7 +34,7 @@ const stateOf = (iteration: number): HostTensor[] => [
 ];
 
 const save = (iteration: number) =>
-  saveCheckpoint({ directory: temporary.path, iteration, tensors: stateOf(iteration), state: {} });
+  saveCheckpoint({ directory: temporary.path, iteration, tensors: makeState(iteration), state: {} });
 
 /** Makes the tensor of a rank that holds only the last rows. */
 function lastRows(numHeld: number): HostTensor {
@@ -66,7 +66,7 @@ async function find(tensor: HostTensor, { step }: { readonly step?: number } = {
 
 /** Returns the bytes of the last rows as they were saved. */
 const savedRows = (iteration: number, numHeld: number): Uint8Array =>
-  stateOf(iteration)[0]!.memory.subarray((numRows - numHeld) * 4096);
+  makeState(iteration)[0]!.memory.subarray((numRows - numHeld) * 4096);
 
 async function flipBit(path: string, position: number): Promise<void> {
   const bytes = await readFile(path);
@@ -114,7 +114,7 @@ describe('a checkpoint that is checked and loaded', () => {
     });
     await expect(find(other)).rejects.toMatchObject({ code: 'MTL_CHECKPOINT_MISMATCH' });
     expect(other.memory).toEqual(new Uint8Array(8));
-    const infinite = stateOf(30).map((tensor) => {
+    const infinite = makeState(30).map((tensor) => {
       tensor.memory.fill(0xff, 0, 8);
       return tensor;
     });

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// The command is this source file, not a file of the build, so that package managers can link it before the
+// The command is a source file instead of a build output, so that package managers can link it before the
 // build.
 import { existsSync } from 'node:fs';
 import * as module from 'node:module';
@@ -13,7 +13,7 @@ module.enableCompileCache?.(); // from Node.js 22.1 on
 if (existsSync(main)) {
   await import(main.href);
 } else if (asksForHelp && existsSync(source)) {
-  // in a checkout the sources are run, so that help works without a build
+  // in a checkout the command runs the sources, so that help works without a build
   const { runSources } = await import('@mtl/tooling/run-sources');
   process.exitCode = runSources(fileURLToPath(source), words);
 } else {

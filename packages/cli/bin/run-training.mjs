@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import * as module from 'node:module';
 
-/** Runs the training program of one kind of model, as apps/gpt-train and apps/bert-train do in a checkout. */
+/** Runs the training program of a kind of model, like apps/gpt-train and apps/bert-train in a checkout. */
 export async function runTraining(options) {
   module.enableCompileCache?.(); // from Node.js 22.1 on
   if (existsSync(new URL('../dist/main.js', import.meta.url))) {

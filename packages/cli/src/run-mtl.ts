@@ -7,10 +7,10 @@ import { programOfWords } from './program-of-words.js';
 import { statusOfInterruption } from './terminal/interruption.js';
 
 /**
- * Runs a command line until it ends. Results go to standard output; an error goes to standard error, as one
- * coded message, and determines the returned exit status. The exit code of this process does not change. Do
- * not run several command lines at the same time, since they share the output and the exit code of the
- * process.
+ * Runs a command line until it ends. Results are written to standard output. An error is written to standard
+ * error as one coded message, and determines the returned exit status. The exit code of this process does not
+ * change. Do not run several command lines at the same time, because they share the output and the exit code
+ * of the process.
  *
  * @param argv arguments without the program's name: `process.argv.slice(2)`
  * @returns the exit status: 0, 2 for wrong input, 130 or 143 when SIGINT or SIGTERM ended a command that
@@ -30,7 +30,7 @@ export async function runMtl(argv: readonly string[]): Promise<number> {
   }
 }
 
-/** Runs the command; returns the exit status that its error determines. */
+/** Runs the command and returns the exit status for its error. */
 async function runCommand(argv: readonly string[]): Promise<number> {
   try {
     const words = argv[0] === 'run' ? ['run', ...withDashes(argv.slice(1))] : [...argv];
@@ -48,9 +48,9 @@ async function runCommand(argv: readonly string[]): Promise<number> {
 }
 
 /**
- * Returns the command whose help is requested: `program` itself if there are no words, or the command in
- * `help NAME...`, which may come after the names of parent commands. Returns undefined if the words request
- * no help, the help of `program`, or help with `--help` for an existing command.
+ * Returns the command for which the words request help: `program` itself without words, or the command in
+ * `help NAME...`, which may follow the names of parent commands. Returns undefined if the words request no
+ * help, the help of `program`, or help with `--help` for an existing command.
  *
  * @throws ConfigurationError MTL_COMMAND_UNKNOWN
  */
@@ -71,7 +71,7 @@ export function commandOfHelp(program: Command, words: readonly string[]): Comma
   return command;
 }
 
-/** Refuses an unknown name of a command, for which commander would print the help of the parent command. */
+/** Rejects an unknown name of a command, for which commander would print the help of the parent command. */
 function checkCommands(program: Command, words: readonly string[]): void {
   let command = program;
   for (const word of words) {

@@ -311,7 +311,7 @@ describe('mtl data build-index', () => {
     ).toBe(createHash('sha256').update(JSON.stringify(made)).digest('hex'));
   });
 
-  it("makes those of a BERT's training from sentences", async () => {
+  it("makes the indices of a BERT's training from sentences", async () => {
     const text = Array.from({ length: 9 }, (_, line) => `The cat sat on mat ${line}. It saw ${line} hens.`);
     writeFileSync(join(cwd, 'bert.txt'), text.join('\n\n'));
     const words = [

@@ -233,7 +233,7 @@ describe('mtl eval with a tokenizer that begins texts with a token', () => {
 
 describe('mtl eval on two processes', () => {
   it.each(['--tensor-model-parallel-size', '--context-parallel-size', '--pipeline-model-parallel-size'])(
-    'gives what one gives, and one of them reports: %s 2',
+    'gives what one gives, and one rank reports: %s 2',
     async (size) => {
       for (const [task, file] of [
         ['wikitext', 'wikitext.txt'],

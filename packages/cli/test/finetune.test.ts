@@ -188,7 +188,7 @@ describe('mtl finetune', () => {
       '--nproc-per-node 4',
     ],
     [
-      'recomputation that does not say of which layers',
+      'recomputation without its layers',
       [...qqp, ...sizes, ...vocabulary, '--recompute-granularity', 'full'],
       'MTL_FLAG_NEEDS',
       '--recompute-method uniform or block',

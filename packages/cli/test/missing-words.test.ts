@@ -69,7 +69,7 @@ const cases: ReadonlyArray<readonly [argv: string, missing: string]> = [
 ];
 
 describe('a command line that lacks several words', () => {
-  it.each(cases)('mtl %s: one error names all of them', async (argv, missing) => {
+  it.each(cases)('mtl %s: one error names all', async (argv, missing) => {
     const { status, stdout, stderr } = await runMtlHere(...argv.split(' '));
     expect(stderr).toContain(missing);
     expect(stderr).toMatch(/^error\[MTL_(FLAG_REQUIRED|ARGUMENT_MISSING)\]: /);
@@ -98,7 +98,7 @@ describe('a command line that lacks several words', () => {
     }
   });
 
-  it('of which help is asked gets help', async () => {
+  it('that is asked for help gives help', async () => {
     const { status, stdout } = await runMtlHere('data', 'prepare', '--help');
     expect(status).toBe(0);
     expect(stdout).toMatch(/^Usage: mtl data prepare/);

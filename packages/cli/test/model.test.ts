@@ -132,7 +132,7 @@ describe('mtl eval', () => {
     else expect(Math.abs(total.loss / alone.loss - 1)).toBeLessThan(1e-6);
   });
 
-  it('wants as many processes as share the model', async () => {
+  it('wants the number of processes that share the model', async () => {
     const { status, stderr } = await spawnMtl(
       ['eval', '--load', 'run', '--pipeline-model-parallel-size', '2'],
       {

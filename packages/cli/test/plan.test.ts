@@ -115,7 +115,7 @@ describe('mtl plan', () => {
     );
   });
 
-  it('says where a flag of its own belongs that stands among those of the training run', async () => {
+  it('says where a flag of its own belongs that stands among the flags of the training run', async () => {
     const { status, stderr } = await runMtlIn([...onH100, '--', '--svg', 'step.svg'], { cwd });
     expect(status).toBe(2);
     expect(stderr).toContain(

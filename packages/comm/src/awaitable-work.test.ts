@@ -34,7 +34,7 @@ it('is awaited while the event loop goes on', async () => {
   await work;
   clearImmediate(timer);
   expect(work.waits).toBe(1);
-  // one reading per turn for the first turns, and one per millisecond after them
+  // reads once per turn for the first turns, and then once per millisecond
   expect(turns).toBeGreaterThanOrEqual(100);
 });
 

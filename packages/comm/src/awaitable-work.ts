@@ -2,7 +2,7 @@ import { nextTurn } from './next-turn.js';
 import type { Work } from './process-group.js';
 
 /**
- * The number of turns of the event loop in which `isDone` is read every time; afterwards it is read every
+ * The number of turns of the event loop in which `isDone` is read every time. Afterwards, it is read every
  * millisecond.
  */
 const eagerTurns = 100;
@@ -33,7 +33,7 @@ export abstract class AwaitableWork implements Work {
 export interface CallbackWorkOptions {
   /** Called by every `wait`. Default: `wait` returns at once. */
   readonly wait?: () => void;
-  /** Returns true when the result is ready. Default: it is ready from the start. */
+  /** Returns true when the result is ready. Default: the result is ready from the start. */
   readonly isDone?: () => boolean;
 }
 

@@ -2,9 +2,8 @@ import { Tensor } from '@mtl/kernels';
 import type { ProcessGroup } from './process-group.js';
 
 /**
- * Broadcasts a value of one rank (default 0) to all members of a group; all members call it. The value is
- * sent as JSON. The value may contain NaN and infinite numbers; undefined is sent as null and returned as
- * undefined.
+ * Broadcasts a value of a rank (default 0) to all members of a group, as JSON. All members call it. The value
+ * may contain NaN and infinite numbers. undefined is sent as null and returned as undefined.
  */
 export function broadcastJson<Value>(
   group: ProcessGroup,
@@ -24,7 +23,7 @@ export function broadcastJson<Value>(
 
 const nonFiniteKey = '$number';
 
-/** Replaces NaN and infinite numbers by marked objects, since JSON would write them as null. */
+/** Replaces NaN and infinite numbers by marked objects, because JSON would write them as null. */
 function withNonFinite(_: string, value: unknown): unknown {
   return typeof value === 'number' && !Number.isFinite(value) ? { [nonFiniteKey]: String(value) } : value;
 }

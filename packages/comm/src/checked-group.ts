@@ -61,7 +61,7 @@ interface UnequalCounts {
 }
 
 /**
- * Checks the operands of an all-to-all and returns its parts; undefined for equal parts.
+ * Checks the operands of an all-to-all and returns its splits; undefined for equal splits.
  *
  * @throws UsageError `MTL_SHAPE` if the tensors do not consist of equal parts, one for every member; with
  *   splits, if their numbers of rows are not the sums of the splits
@@ -104,7 +104,7 @@ function checkSplits(
     'MTL_SHAPE',
     `allToAll of ${written(input, inputSplits)} into ${written(output, outputSplits)} on member ${group.rank}`,
     {
-      expected: `rows of the same shape and dtype; ${group.size} splits of each that add up to its rows; as many rows to itself as from itself`,
+      expected: `rows of the same shape and dtype; ${group.size} splits of each, whose sum is its number of rows; the same number of rows to itself as from itself`,
     },
   );
 }
@@ -135,7 +135,7 @@ export interface CheckedGroupOptions extends GroupOptions {
   readonly worldRank: number;
 }
 
-/** An operation that has been checked: its operands and options. */
+/** An operation whose operands and options have been checked. */
 export interface CheckedOperation {
   readonly operation: CommunicationOperation;
   readonly input?: Tensor;
@@ -147,7 +147,7 @@ export interface CheckedOperation {
   readonly parts?: UnequalCounts | undefined;
 }
 
-/** A process group that checks the operands of every operation before its engine starts it. */
+/** A process group that checks the operands of every operation before its engine starts the operation. */
 export abstract class CheckedGroup implements ProcessGroup {
   abstract readonly engine: EngineName;
   readonly name: string;

@@ -1,6 +1,6 @@
 import { type Device, DeviceMark } from '@mtl/kernels';
 
-/** How long a device has computed and waited during some work, in milliseconds. */
+/** The times that a device has computed and waited during some work, in milliseconds. */
 export interface DeviceTimes {
   readonly computeMs: number;
   /** The time that the device has waited for communication. */
@@ -10,7 +10,7 @@ export interface DeviceTimes {
 /**
  * Measures how long a device waits for communication. NCCL operations block the device and not the host, so
  * the wait cannot be measured with the host's clock. During a measurement, each wait is enclosed by two
- * device marks; otherwise there are no marks and no cost.
+ * device marks. Otherwise there are no marks and no cost.
  */
 export class DeviceWaits {
   readonly #device: Device;
@@ -37,8 +37,8 @@ export class DeviceWaits {
 
   /**
    * Measures the work that `task` enqueues. The caller must read the result or dispose of it. If the task
-   * throws, its marks are leaked: disposing of the marks would wait for the device, which may itself wait for
-   * other ranks, and these learn of the error only later.
+   * throws, its marks are leaked. Disposing of the marks would wait for the device, which may itself wait for
+   * other ranks, and these receive the error only later.
    */
   measure(task: () => void): MeasuredTimes {
     const marks = [new DeviceMark(this.#device)];
@@ -56,7 +56,7 @@ export class DeviceWaits {
 class MeasuredTimes {
   readonly #marks: readonly DeviceMark[];
 
-  /** @param marks at the start, before and after each wait, and at the end; this object takes ownership */
+  /** @param marks at the start, before and after each wait, and at the end. This object owns the marks */
   constructor(marks: readonly DeviceMark[]) {
     this.#marks = marks;
   }

@@ -1,4 +1,4 @@
-// these names have moved to @mtl/layout; this package exports them for one more version
+// these names have moved to @mtl/layout. This package exports them for one more version
 export {
   type DenseAxis,
   type ExpertAxis,

@@ -3,7 +3,7 @@ import { callNative, loadAddon } from './native/addon.js';
 
 /**
  * `mtl run` makes every process import this module before its program (`--import @mtl/comm/launched`). The
- * module makes the process end when its launcher ends, even if the launcher is killed and cannot end its
+ * module ends the process when its launcher ends, even if the launcher is killed and cannot end its
  * processes.
  */
 

@@ -29,7 +29,7 @@ interface SentBytesOptions {
 
 /**
  * Returns the bytes that a rank sends if collectives use the ring algorithm, as in NCCL. An all-reduce sends
- * 2 (n - 1) / n times the bytes of the tensor, an all-gather or a reduce-scatter half of that.
+ * 2 (n - 1) / n times the bytes of the tensor. An all-gather or a reduce-scatter sends half this amount.
  */
 export function sentBytes(operation: CommunicationOperation, options: SentBytesOptions): number {
   const { inputBytes, size, rank, root } = options;
@@ -60,7 +60,7 @@ export interface MetaOperation {
   readonly operation: CommunicationOperation;
   /** The bytes of the tensor that this rank contributes or receives. */
   readonly bytes: number;
-  /** The bytes that this rank would send to others in the ring algorithm. */
+  /** The bytes that this rank would send to other ranks in the ring algorithm. */
   readonly sentBytes: number;
   /** True if the operation's tensors are on a device, not in host memory. */
   readonly isOnDevice: boolean;
@@ -70,8 +70,7 @@ export interface MetaOperation {
 
 interface MetaGroupOptions extends CheckedGroupOptions {
   /**
-   * Called for every operation in order, after it has started. Values in host memory are then already
-   * combined.
+   * Called for every operation in order, after its start. Values in host memory are then already combined.
    */
   readonly onOperation?: ((operation: MetaOperation) => void) | undefined;
   /** Called when the rank waits for an operation that was passed to `onOperation`. */
@@ -80,9 +79,9 @@ interface MetaGroupOptions extends CheckedGroupOptions {
 
 /**
  * A group in which only this rank exists. Operations are checked as in every group, counted, and finished at
- * once: tensors on device `meta` have no values to send. Tensors in host memory, with which ranks agree on
- * values, are combined as if all ranks had the values of this rank. A message from another rank has unknown
- * contents, so receiving it is an error (CommunicationError `MTL_META`).
+ * once, because tensors on device `meta` have no values to send. Tensors in host memory, with which ranks
+ * agree on values, are combined as if all ranks had the values of this rank. A message from another rank has
+ * unknown contents, so receiving it is an error (CommunicationError `MTL_META`).
  */
 class MetaGroup extends CheckedGroup {
   readonly engine = 'meta';
@@ -188,7 +187,7 @@ export interface MetaWorldOptions extends Pick<MetaGroupOptions, 'onOperation' |
 }
 
 /**
- * One rank of a world of any size, without the other ranks, for dry runs. Its engine is `meta` (see
+ * A rank of a world of any size, without the other ranks, for dry runs. Its engine is `meta` (see
  * `MetaGroup`), and its tensors are on device `meta`.
  */
 export class MetaWorld implements World {

@@ -4,8 +4,8 @@ import type { Tensor } from '@mtl/kernels';
 export type ReduceOperation = 'sum' | 'max' | 'min';
 
 /**
- * An engine that transfers tensors in host memory: shared memory on one host (`local`), Gloo across hosts
- * (`gloo`), or Gloo across hosts with shared memory within each host (`gloo+local`).
+ * An engine for tensors in host memory: shared memory on one host (`local`), Gloo across hosts (`gloo`), or
+ * Gloo across hosts with shared memory within each host (`gloo+local`).
  */
 type HostEngineName = 'local' | 'gloo' | 'gloo+local';
 
@@ -16,11 +16,11 @@ type HostEngineName = 'local' | 'gloo' | 'gloo+local';
  * - `nccl`: NCCL between GPUs
  * - `memory`: worker threads of one process
  * - `single`: the group has only this rank
- * - `meta`: the group has several ranks, but only this one exists
+ * - `meta`: the group has several ranks, but only this rank exists
  */
 export type EngineName = HostEngineName | `staged+${HostEngineName}` | 'nccl' | 'memory' | 'single' | 'meta';
 
-/** The operations of a group, as errors and statistics name them. */
+/** The operations of a group, by their names in errors and statistics. */
 export type CommunicationOperation =
   | 'allReduce'
   | 'allGather'
@@ -32,14 +32,14 @@ export type CommunicationOperation =
   | 'barrier';
 
 /**
- * An operation in progress. The values of its tensors must not change until `wait` has returned. The tensors
- * may be disposed of earlier, because the operation holds their memory. `await work` waits without blocking
- * the event loop.
+ * An operation in progress. The values of its tensors must not change until `wait` has returned. The caller
+ * may dispose of the tensors earlier, because the operation holds their memory. `await work` waits without
+ * blocking the event loop.
  */
 export interface Work extends PromiseLike<void> {
   /**
-   * Blocks until the result is ready; on a GPU, until later work of the compute stream is certain to see it.
-   * Throws the error of the operation.
+   * Blocks until the result is ready. On a GPU, blocks until later work of the compute stream is certain to
+   * use the result. Throws the error of the operation.
    */
   wait(): void;
   /** True if `wait` would return at once. */
@@ -62,19 +62,19 @@ export interface AllToAllOptions {
 
 export interface OperationCount {
   readonly calls: number;
-  /** The number of bytes that this rank has sent to others, counted when they are transferred. */
+  /** The number of bytes that this rank has sent to other ranks, counted at their transfer. */
   readonly sentBytes: number;
-  /** How long this rank's main thread has been blocked in `wait`, in seconds. */
+  /** The seconds for which this rank's main thread has been blocked in `wait`. */
   readonly waitedSeconds: number;
 }
 
 /**
  * Ranks that communicate. Every member must start the same operations in the same order. If a member never
- * starts an operation, or starts it with another size or dtype, all members get a CommunicationError. Results
- * have the same bits, whatever the timing.
+ * starts an operation, or starts it with another size or dtype, all members get a CommunicationError. The
+ * timing does not affect the bits of results.
  *
- * Operations start at once and return a `Work`; a group runs them in the order in which they were started.
- * Errors that one rank can detect alone (shapes, dtypes, ranks) are thrown at the start as UsageError.
+ * Operations start at once and return a `Work`. A group runs them in the order of their starts. Errors that a
+ * single rank can detect (shapes, dtypes, ranks) are thrown at the start as UsageError.
  */
 export interface ProcessGroup {
   readonly name: string;
@@ -96,8 +96,8 @@ export interface ProcessGroup {
    */
   allGather(tensors: { readonly output: Tensor; readonly input: Tensor }): Work;
   /**
-   * Reduces the inputs of all members and writes this rank's part of the result into `output`, which may be
-   * this rank's part of `input`.
+   * Reduces the inputs of all members and writes this rank's slice of the result into `output`, which may be
+   * this rank's slice of `input`.
    */
   reduceScatter(tensors: {
     readonly output: Tensor;
@@ -108,8 +108,8 @@ export interface ProcessGroup {
   broadcast(tensor: Tensor, options: { readonly root: number }): Work;
   /**
    * Exchanges parts: `input` has one part for every rank, and `output` receives one part from every rank,
-   * both in rank order. Parts have equal sizes unless splits are given. The two tensors must not overlap. All
-   * engines except NCCL check that each rank sends the number of elements that the receiver expects.
+   * both in rank order. Without splits, parts have equal sizes. The two tensors must not overlap. All engines
+   * except NCCL check that each rank sends the number of elements that the receiver expects.
    */
   allToAll(tensors: AllToAllOptions): Work;
   /**
@@ -119,10 +119,10 @@ export interface ProcessGroup {
   send(tensor: Tensor, options: { readonly to: number }): Work;
   /** Receives into `tensor` from `from` (a position in the group). */
   receive(tensor: Tensor, options: { readonly from: number }): Work;
-  /** Waits for all members: a barrier is done when every member has started it. */
+  /** Waits for all members. A barrier is done when every member has started it. */
   barrier(): Work;
 
-  /** Returns the counts of this rank's operations so far, by kind. */
+  /** Returns the counts of this rank's operations, by kind. */
   statistics(): Readonly<Record<CommunicationOperation, OperationCount>>;
   /** Releases the group's resources; a second call does nothing. */
   close(): void;

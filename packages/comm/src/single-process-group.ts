@@ -7,8 +7,8 @@ const done: Work = new CallbackWork();
 const none: OperationCount = { calls: 0, sentBytes: 0, waitedSeconds: 0 };
 
 /**
- * The group of a single process: results are copies of the inputs. It rejects every input that other groups
- * reject, so a program that works with one process also works with several.
+ * The group of a single process, in which results are copies of the inputs. It rejects every input that other
+ * groups reject, so that a program that works with one process also works with several.
  */
 export class SingleProcessGroup extends CheckedGroup {
   readonly engine = 'single';

@@ -12,8 +12,8 @@ export interface GroupOptions {
 }
 
 /**
- * A process's membership in its job. A group must be created by all its members. Members that share several
- * groups must create these in the same order.
+ * A process's membership in its job. All members of a group must create it. Members that share several groups
+ * must create these in the same order.
  */
 export interface World {
   readonly rank: number;
@@ -25,7 +25,9 @@ export interface World {
   createGroup(options: GroupOptions): ProcessGroup;
   /** Makes the operations of all processes fail with `reason`; the error names this rank. */
   abort(reason: Error): void;
-  /** Leaves the job in order: the end of this process does not count as a failure for the others. */
+  /**
+   * Leaves the job in order. The end of this process then does not count as a failure for other processes.
+   */
   close(): void;
   [Symbol.dispose](): void;
 }

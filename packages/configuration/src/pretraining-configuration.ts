@@ -58,8 +58,8 @@ export interface BertConfiguration extends FlagValues<typeof bertFlags> {
 }
 
 /**
- * The length of training, its batches and its precision. If the run is given `trainSamples` or epochs,
- * `trainIterations` is the number of steps already done plus the steps for the remaining samples.
+ * The length, batches and precision of training. With `trainSamples` or epochs, `trainIterations` is the
+ * number of steps already done plus the steps for the remaining samples.
  */
 export interface TrainingConfiguration
   extends FlagValues<typeof trainingFlags, 'micro-batch-size' | 'global-batch-size' | 'train-iters'> {
@@ -105,9 +105,12 @@ export interface OptimizerConfiguration extends FlagValues<typeof optimizerFlags
   readonly lossScale: LossScalerOptions;
 }
 
-/** The reaction to spikes: steps whose loss or gradient norm is far above the values of recent steps. */
+/** The reaction to spikes. A spike is a step whose loss or gradient norm is far above recent values. */
 export interface SpikeConfiguration extends Omit<FlagValues<typeof spikeFlags>, 'rerunMode'> {
-  /** How steps are computed a second time to find wrong results; absent: no step is computed again. */
+  /**
+   * The mode in which steps are computed a second time to find wrong results. Absent: no step is computed
+   * again.
+   */
   readonly rerunMode?: 'validate_results' | 'report_stats';
 }
 
@@ -164,8 +167,8 @@ export interface CheckpointConfiguration extends FlagValues<typeof checkpointFla
   readonly loadOptimizer: boolean;
   readonly loadRng: boolean;
   /**
-   * Which values to use if learning rates, schedule or weight decay differ from the checkpoint: `same`
-   * rejects a difference, `override` uses the flags, and `checkpoint` the checkpoint's values.
+   * The values to use if learning rates, schedule or weight decay differ from the checkpoint: `same` rejects
+   * a difference, `override` uses the flags, and `checkpoint` uses the checkpoint's values.
    */
   readonly schedule: 'same' | 'override' | 'checkpoint';
 }
@@ -173,16 +176,16 @@ export interface CheckpointConfiguration extends FlagValues<typeof checkpointFla
 export interface LoggingConfiguration extends FlagValues<typeof loggingFlags> {
   /** True if a short sample of the model's output is written at each evaluation. */
   readonly samplesAtEvaluations: boolean;
-  /** The project and the run at Weights & Biases. A run without a name gets the name of its folder. */
+  /** The project and the run's name at Weights & Biases. Default name: the name of the run's folder. */
   readonly wandb?: { readonly project: string; readonly name?: string; readonly entity?: string };
   readonly mlflow?: { readonly trackingUri: string; readonly experiment: string; readonly name?: string };
-  /** The steps that are traced, from `first` to `last`, both included. */
+  /** The traced steps: from `first` to `last`, both included. */
   readonly profile?: { readonly first: number; readonly last: number; readonly file: string };
 }
 
 /**
- * All settings of a training run, resolved and checked, so that code that uses them need not check again. The
- * object is deeply frozen, and plain data except for `sources`.
+ * All settings of a training run, resolved and checked. Code that uses them need not check again. The object
+ * is deeply frozen, and plain data except for `sources`.
  */
 export interface PretrainingConfiguration extends AdaptedConfiguration {
   readonly kind: ModelKind;

@@ -70,7 +70,7 @@ function derivedValues(configuration: PretrainingConfiguration): ReadonlyArray<r
     ],
     ['micro-batches per step', String(training.numMicroBatches)],
     ['steps', String(training.trainIterations)],
-    // warm-up may be a fractional number of steps, such as 0.05 of 12, so it is rounded
+    // the warm-up may be fractional, such as 0.05 of 12 steps, so it is rounded
     [
       'warm-up',
       `${Number((learningRate.warmupSteps ?? 0).toPrecision(6))} of ${learningRate.decaySteps} ${learningRate.unit}`,

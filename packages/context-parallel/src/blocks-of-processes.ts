@@ -93,7 +93,7 @@ export function blocksOfPackedSamples(
 }
 
 /**
- * For each row of a block's two chunks (document after document), returns its position among the rows of the
+ * Returns the position of each row of a block's two chunks (document after document) among the rows of the
  * block's processes.
  */
 function placesInBlock({ heads, ring }: ContextLevels, { parts, chunkSize }: PackedParts): Int32Array {

@@ -29,7 +29,7 @@ export interface RowOrder {
 }
 
 /**
- * How a micro-batch's rows are divided into chunks over the processes that share it. All chunks have the same
+ * The division of a micro-batch's rows into chunks over the processes that share it. All chunks have the same
  * size, and all processes own the same number of chunks. The attention of chunks uses only this interface.
  */
 export interface Chunks extends RowOrder {

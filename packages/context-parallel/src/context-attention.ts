@@ -1,7 +1,7 @@
 import type { AttentionCall, Heads } from '@mtl/autograd';
 
 /**
- * How queries attend to the keys of other processes:
+ * The communication with which queries attend to the keys of other processes:
  * - `all_gather`: every process gathers all keys and values (Llama Team 2024, 3.3.2)
  * - `p2p`: keys and values are passed around a ring of processes, and partial results are merged (Ring
  *   Attention, Liu et al. 2023)

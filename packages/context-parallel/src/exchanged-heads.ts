@@ -167,7 +167,7 @@ function headsOfProcess(
 ): number {
   if (groups % size === 0) return heads / size;
   throw new UsageError('MTL_CONTEXT_PARALLEL', `${groups} groups of heads for ${size} processes`, {
-    expected: `a multiple of ${size}: every process has all positions of some of them`,
+    expected: `a multiple of ${size}: every process has all positions of some heads`,
     remedy: 'let keys and values travel: all_gather or p2p',
   });
 }

@@ -29,7 +29,7 @@ function uploaded(
   return new Variable(upload(values, { shape: [values.length], dtype, device }), { requiresGradient: false });
 }
 
-/** How the rows of packed samples are ordered on several processes. */
+/** The order of the rows of packed samples on several processes. */
 interface PackedRowsOfProcesses {
   readonly group: ProcessGroup;
   /** The number of chunks of each process. */
@@ -40,8 +40,8 @@ interface PackedRowsOfProcesses {
    */
   readonly columns?: number | undefined;
   /**
-   * For each row in sequence order, its position among the rows of all processes; undefined if both orders
-   * are the same.
+   * The position of each row in sequence order among the rows of all processes; undefined if both orders are
+   * the same.
    */
   readonly places?: Int32Array | undefined;
 }
@@ -144,7 +144,7 @@ export type SampleSpan = readonly [start: number, end: number];
 export interface PackedParts extends Omit<PackedRowsOfProcesses, 'perProcess'> {
   /** c: the number of rows in every chunk; rows after the last sample belong to no sample. */
   readonly chunkSize: number;
-  /** For every chunk, its part of each sample. */
+  /** The section of each sample in every chunk. */
   readonly parts: ReadonlyArray<readonly SampleSpan[]>;
   /** Returns the chunks of a process, in the order of its rows. */
   readonly ofRank: (rank: number) => readonly number[];

@@ -27,7 +27,7 @@ export function listDocuments(keyStart: Int32Array, sequenceLength: number): rea
     if (keyStart[index] !== start) {
       const what = `the first key of position ${start} of sample ${sample} is ${keyStart[index]}`;
       throw new UsageError('MTL_CONTEXT_PARALLEL', what, {
-        expected: 'the position itself, where a document begins, or that of the position before it',
+        expected: 'the position itself, where a document begins, or the start at the position before it',
       });
     }
     while (index < limit && keyStart[index] === start) index++;
@@ -51,7 +51,7 @@ export function bordersOfDocuments(
 ): ReadonlyArray<readonly number[]> {
   computeChunkSize(sequenceLength, size);
   const numChunks = 2 * size;
-  // the chunk that gets the next extra position; it is 0 again at the end of every sequence, since the
+  // the chunk that gets the next extra position. It is 0 again at the end of every sequence, because the
   // sequence length is a multiple of 2 n
   let next = 0;
   return documents.map(({ start, end }) => {
@@ -126,8 +126,8 @@ export function documentChunks(
 }
 
 /**
- * Divides the rows of samples whose attention is not causal into one slice per process, since every row of a
- * sample is then the same amount of work.
+ * Divides the rows of samples whose attention is not causal into one slice per process, because every row of
+ * a sample is then the same amount of work.
  *
  * @throws ConfigurationError `MTL_CONTEXT_PARALLEL_SIZE` for rows that cannot be divided into n equal slices
  */

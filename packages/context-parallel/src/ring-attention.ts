@@ -124,7 +124,7 @@ function forward(pass: ForwardPass): void {
 
 /**
  * Computes the gradients. In step i, the block of keys and values of process r + i is on process r. Its
- * gradient has already visited the processes from r + i - 1 down to r + 1; it then moves on and reaches its
+ * gradient has already visited the processes from r + i - 1 down to r + 1. It then moves on and reaches its
  * owner after the last step.
  */
 function backward(pass: BackwardPass): void {
@@ -165,7 +165,7 @@ function backward(pass: BackwardPass): void {
   let leavingSums: { readonly work: Work; readonly tensor: Tensor } | undefined;
   for (let step = 0; step < group.size; step++) {
     const isLast = step === group.size - 1;
-    // the sums of earlier processes; they were sent before the next block of this step
+    // the sums of earlier processes. They were sent before the next block of this step
     const arrivingSums = step > 1 ? ring.receive(ownSums) : undefined;
     const leaving = isLast ? undefined : ring.send(current);
     const arriving = isLast ? undefined : ring.receive(current);

@@ -61,7 +61,7 @@ interface OpenProfileOptions {
   readonly variables: Readonly<Record<string, string | undefined>>;
 }
 
-/** Returns whether a profile is named, or this machine has been calibrated. */
+/** Returns true if a profile is named, or this machine has been calibrated. */
 export function isProfileKnown({ name, variables }: OpenProfileOptions): boolean {
   return name !== undefined || existsSync(calibratedProfilePath(variables));
 }

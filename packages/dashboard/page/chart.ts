@@ -201,7 +201,7 @@ export class Chart {
     };
   }
 
-  /** Returns whether the line with an index is an edge of a band. */
+  /** Returns true if the line with an index is an edge of a band. */
   #isEdge(index: number): boolean {
     return this.#lines[index]?.part === 'edge';
   }

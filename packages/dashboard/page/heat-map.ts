@@ -11,7 +11,7 @@ export interface HeatMapContent {
   readonly values: readonly (readonly number[])[];
   readonly rows: readonly string[];
   readonly columns: readonly string[];
-  /** True if columns are consecutive in time; they are then drawn without gaps. */
+  /** True if columns are consecutive in time. They are then drawn without gaps. */
   readonly isOverTime: boolean;
   /** The index of the marked row; undefined for none. */
   readonly marked?: number | undefined;
@@ -67,8 +67,8 @@ export class HeatMap {
     });
     this.#extra = extra;
     this.element.append(this.#caption, this.#canvas);
-    // also draws when the canvas is added to the page; only the width is compared, since drawing changes the
-    // height
+    // also draws when the canvas is added to the page; only the width is compared, because drawing changes
+    // the height
     new ResizeObserver(() => {
       if (this.element.clientWidth !== this.#drawnWidth) requestAnimationFrame(() => this.#draw());
     }).observe(this.element);

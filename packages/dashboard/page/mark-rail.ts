@@ -42,7 +42,7 @@ export function groupMarks(plot: uPlot, marks: readonly MarkOfRun[]): readonly M
   let before = -Infinity;
   return groups.map(({ marks: all }) => {
     const [first, last] = [all[0]!, all.at(-1)!].map(({ x }) => plot.valToPos(x, 'x')) as [number, number];
-    // the group is at the middle of its marks, or directly after the previous group if that ends later; it
+    // the group is at the middle of its marks, or directly after the previous group if that ends later. It
     // moves at most half a width to the right
     const left = Math.max((first + last) / 2, before + ownWidth);
     before = all.length === 1 ? -Infinity : left;

@@ -8,7 +8,7 @@ const ofPage = 'mtl watch';
 export function formatTitle(run: RunSummary | undefined): string {
   if (run === undefined) return ofPage;
   const { id, state, iteration, loss } = run;
-  // the most important facts come first, since a tab shows about twenty letters
+  // the most important facts come first, because a tab shows about twenty letters
   const end = ['running', 'unknown'].includes(state) ? '' : `${state}, `;
   const figures = loss === null ? '' : `: ${formatNumber(loss)} ${trainingLoss.toLowerCase()}`;
   return `${end}step ${formatNumber(iteration)}${figures} · ${id} · ${ofPage}`;

@@ -6,7 +6,7 @@ import { HttpProblem } from './respond.js';
 
 const loopbackNames = ['localhost', '127.0.0.1', '::1'];
 
-/** Returns whether an address can be reached only from this machine. */
+/** Returns true if an address can be reached only from this machine. */
 export const isLoopback = (host: string): boolean => loopbackNames.includes(host);
 
 /**

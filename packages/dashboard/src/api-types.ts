@@ -40,7 +40,7 @@ export interface StartOfRun {
   readonly pid: number;
   /** The iteration from which the run continued. */
   readonly iteration: number;
-  /** How the start ended; null while it runs, or if its process was killed. */
+  /** The end of the start; null while it runs, or if its process was killed. */
   readonly end: {
     readonly time: string;
     readonly reason: string;
@@ -208,7 +208,7 @@ export interface Series extends Points {
    * medians. Otherwise null.
    */
   readonly band: Band | null;
-  /** The exponential moving average of all values, if it was requested; otherwise null. */
+  /** The exponential moving average of all values, if it was requested. Otherwise null. */
   readonly smoothed: Points | null;
 }
 

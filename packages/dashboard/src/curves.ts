@@ -76,7 +76,7 @@ export interface MedianBand extends Band {
   readonly y: readonly (number | null)[];
 }
 
-/** With fewer values than this, there is no band. */
+/** The number of values below which there is no band. */
 const fewestValues = 40;
 const mostBuckets = 100;
 

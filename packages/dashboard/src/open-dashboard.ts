@@ -101,7 +101,7 @@ async function listen(
       });
     }
     throw new ConfigurationError('MTL_WATCH_HOST', `--host ${host}: ${message}`, {
-      expected: 'an address of this machine: 127.0.0.1, or 0.0.0.0 for all of them',
+      expected: 'an address of this machine: 127.0.0.1, or 0.0.0.0 for all addresses',
       cause,
     });
   }
@@ -138,7 +138,7 @@ const files = new Map([
 ]);
 
 /**
- * The folder of the built page. The path is right for sources and for the build, since both are one folder
+ * The folder of the built page. The path is right for sources and for the build, because both are one folder
  * below the package.
  */
 const folder = new URL('../dist/page/', import.meta.url);

@@ -22,7 +22,7 @@ export class RankRecords {
     if (typeof iteration !== 'number' || computeMs.length === 0) return;
     if (Array.isArray(hosts)) {
       this.#hosts = hosts.map((host) => (typeof host === 'string' ? host : null));
-      // cleared, since a new start may have other ranks
+      // cleared, because a new start may have other ranks
       this.#slow.clear();
     }
     const [waitedMs, peakBytes] = [numbersIn(record.waited_ms), numbersIn(record.peak_bytes)];

@@ -93,7 +93,7 @@ export class AppendedLines {
     this.#end = Buffer.alloc(0);
   }
 
-  /** Returns whether the bytes that were read before are unchanged, so that the file was only appended to. */
+  /** Returns true if the bytes that were read before are unchanged, so that the file was only appended to. */
   async #isContinued(file: FileHandle, size: number): Promise<boolean> {
     if (size < this.#offset) return false;
     const { length } = this.#end;

@@ -240,7 +240,7 @@ describe.skipIf(!hasChromium)(`the page in Chromium${whySkipped}`, () => {
     expect(await list.isVisible()).toBe(false);
   });
 
-  it('folds events that stand close together into their count, and tells of them in two lines', async () => {
+  it('folds events that stand close together into their count, and describes the events in two lines', async () => {
     await browser.open((all) => {
       all.record('dense');
       all.append('dense', ...steps(1, 1000).map((one, at) => ({ ...one, skipped: at >= 496 && at < 500 })));

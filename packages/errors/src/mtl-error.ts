@@ -39,7 +39,7 @@ export class MtlError extends Error {
     this.exitCode = options.exitCode ?? 1;
   }
 
-  /** Returns whether `value` is an `MtlError`, even if another copy of this package made it. */
+  /** Returns true if `value` is an `MtlError`, even if another copy of this package made it. */
   static isInstance(value: unknown): value is MtlError {
     return value instanceof Error && (value as { [marker]?: boolean })[marker] === true;
   }

@@ -94,7 +94,7 @@ describe('shards', () => {
     });
   });
 
-  it('that are those of PyTorch name how to convert them', async () => {
+  it('of PyTorch name how to convert the files', async () => {
     await rewritten('huggingface-llama');
     await rename(join(directory, 'model.safetensors'), join(directory, 'pytorch_model.bin'));
     await expect(readHuggingFaceGpt({ directory })).rejects.toMatchObject({

@@ -368,7 +368,7 @@ it.each<[FixtureName, Fields, string]>([
   ],
   ['huggingface-llama', { intermediate_size: 2 ** 31 }, 'gate_proj.weight has the shape [26, 20]'],
   ['huggingface-qwen2', { model_type: 'llama' }, 'self_attn.q_proj.bias'],
-])('refuses weights of %s that are not those of its config.json: %j', async (name, change, message) => {
+])('refuses weights of %s that differ from its config.json: %j', async (name, change, message) => {
   await expect(readChanged(name, change)).rejects.toMatchObject({
     code: 'MTL_HUGGING_FACE_WEIGHTS',
     message: expect.stringContaining(message) as string,

@@ -248,7 +248,7 @@ describe('args of a mixture of experts', () => {
     [{ moe_shared_expert_gate: false }, 'gate_weight'],
     [{ moe_router_enable_expert_bias: false }, 'expert_bias'],
     [{ num_experts: null }, 'decoder.layers.1.mlp.linear_fc1.weight not found'],
-  ])('%j that are not those of the weights are refused', async (changes, message) => {
+  ])('%j that differ from the weights are refused', async (changes, message) => {
     await expect(readMegatron({ directory: await withArguments(changes) })).rejects.toMatchObject({
       code: 'MTL_MEGATRON_WEIGHTS',
       message: expect.stringContaining(message) as string,

@@ -12,7 +12,7 @@ export interface HubSettings {
   readonly endpoint: string;
   /** The access token; undefined without one. */
   readonly token: string | undefined;
-  /** Where the token comes from, for messages: `HF_TOKEN`, or a file. */
+  /** The origin of the token, for messages: `HF_TOKEN`, or a file. */
   readonly tokenSource: string;
   /** The folder of the cache, which contains a folder `models--ORG--NAME` for each model. */
   readonly cacheDirectory: string;

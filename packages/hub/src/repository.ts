@@ -45,5 +45,5 @@ const isPart = (text: string): boolean =>
 const isRevision = (text: string): boolean =>
   /^\w(?:[\w./-]*[\w-])?$/.test(text) && !/\.\.|\/\/|\/\./.test(text);
 
-/** Tells whether a revision is a complete commit hash, which always refers to the same files. */
+/** Returns true if a revision is a complete commit hash, which always refers to the same files. */
 export const isCommit = (revision: string): boolean => /^[0-9a-f]{40}$/.test(revision);

@@ -10,7 +10,7 @@ export interface KeyValueCache {
   readonly lengths: number[];
   /**
    * Copies all positions of the sequence in slot `from` to slot `to`, whose length is then the same, so that
-   * `generate` computes equal prompts once. Without this function it computes each of them.
+   * `generate` computes equal prompts once. Without this function it computes each prompt.
    */
   copySequence?(slots: { readonly from: number; readonly to: number }): void;
   dispose(): void;

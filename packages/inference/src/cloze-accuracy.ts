@@ -46,7 +46,7 @@ export interface ClozeAccuracy {
   readonly accuracy: number;
   /** The number of texts whose beginning was cut off, because they do not fit into the model's context. */
   readonly numShortened: number;
-  /** Whether each example is correct, in the order of the examples. */
+  /** True for each correct example, in the order of the examples. */
   readonly correct: readonly boolean[];
 }
 

@@ -10,7 +10,7 @@ import type { CausalLanguageModel } from './causal-language-model.js';
 import { checkTokens } from './generate.js';
 import { continuationsOption, modelOption } from './option-checks.js';
 
-/** A text and a possible continuation; both have at least one token. */
+/** A text and a possible continuation. Both have at least one token. */
 export interface Continuation {
   readonly context: ArrayLike<number>;
   readonly target: ArrayLike<number>;

@@ -38,11 +38,11 @@ export interface GenerateOptions<Cache extends KeyValueCache = KeyValueCache> {
    * because positions change; a prompt that is too long loses its beginning.
    */
   readonly whenContextIsFull?: 'stop' | 'slide';
-  /** When aborted, the iteration ends before the next token, with the signal's reason. */
+  /** Aborting this signal ends the iteration before the next token, with the signal's reason. */
   readonly signal?: AbortSignal;
 }
 
-/** Why a sequence has ended: a stop token, `maxNewTokens`, or a full context. */
+/** The reason for the end of a sequence: a stop token, `maxNewTokens`, or a full context. */
 export type FinishReason = 'stop' | 'length' | 'context';
 
 export interface GeneratedToken {
@@ -54,7 +54,7 @@ export interface GeneratedToken {
    * is computed when it is first read.
    */
   readonly logProbability: number;
-  /** Why the sequence has ended; only on its last token. */
+  /** The reason for the end of the sequence; only on its last token. */
   readonly finishReason: FinishReason | undefined;
 }
 
@@ -116,7 +116,7 @@ export function checkGenerateOptions(options: GenerateOptions): void {
   });
 }
 
-/** Refuses an empty text, and ids that are not in the vocabulary. */
+/** Rejects an empty text, and ids that are not in the vocabulary. */
 export function checkTokens(
   tokens: ArrayLike<number>,
   { vocabularySize, what }: { vocabularySize: number; what: string },

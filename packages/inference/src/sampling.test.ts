@@ -106,7 +106,7 @@ describe('logProbability', () => {
     expect(logProbability(new Float32Array(4).fill(size), 2)).toBeCloseTo(-Math.log(4), 14);
   });
 
-  it('is that of the softmax', () => {
+  it('is the logarithm of the softmax', () => {
     const logits = Float32Array.of(1, -2, 0.5);
     const sum = logits.reduce((total, logit) => total + Math.exp(logit), 0);
     expect(logProbability(logits, 1)).toBeCloseTo(-2 - Math.log(sum), 14);

@@ -9,7 +9,7 @@ import {
 } from '@mtl/errors/options';
 
 /**
- * How the next token is chosen. The settings apply in this order, as in transformers: temperature, top-k,
+ * The choice of the next token. The settings apply in this order, as in transformers: temperature, top-k,
  * top-p.
  */
 export interface Sampling {

@@ -1,7 +1,7 @@
 // Times matmuls with our kernel and with oneDNN, for bench/matmuls.mjs, which writes one shape per line:
 //   batch rows columns inner transpose_left transpose_right accumulate float32|bfloat16
-// Prints the seconds of one call of each. Operands have the layout and the memory that they have in training.
-// Consecutive calls use different operands, enough to exceed the caches.
+// Prints the seconds of a call of each kernel. Operands have the same layout and memory as in training.
+// Consecutive calls use different operands, which together exceed the caches.
 //   time_matmuls [best|NAME] [all|library]   the kernels' instruction set; oneDNN alone
 #include <chrono>
 #include <cstring>
@@ -66,7 +66,7 @@ TensorView matrix_view(Matrix* matrix, DType dtype, int64_t batch, int64_t rows,
   return view;
 }
 
-// One matmul with its own operands.
+// A matmul with separate operands.
 class Call {
  public:
   explicit Call(const Shape& s)
@@ -98,7 +98,7 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// Seconds of one call, or a negative number after an error.
+// Seconds of a call, or a negative number after an error.
 template <typename Body>
 double time(const std::vector<std::unique_ptr<Call>>& calls, const Body& body) {
   const auto start = std::chrono::steady_clock::now();

@@ -9,7 +9,7 @@ import { buildNative } from '@mtl/tooling/native';
 
 const args = process.argv.slice(2);
 const at = args.indexOf('--build-dir');
-// a relative folder is resolved in the caller's working directory, not in this package
+// a relative folder refers to the caller's working directory, not to this package
 if (at >= 0 && args[at + 1] !== undefined) args[at + 1] = resolve(args[at + 1]);
 const directory = fileURLToPath(new URL('..', import.meta.url));
 await buildNative({ directory, args, command: 'mtl-kernels-build' });

@@ -22,10 +22,12 @@ function describeArguments(values: readonly unknown[]): string {
 }
 
 /**
- * Returns an operation that JavaScript may call with operands of a wrong type. For authors of operations.
+ * Returns an operation that reports operands of a wrong type, because JavaScript callers have no type check.
+ * For authors of operations.
  *
  * @param name the operation's name in the error
- * @returns `body`, whose TypeErrors become UsageError `MTL_ARGUMENT` with a description of the operands
+ * @returns a function like `body` that converts TypeErrors to UsageError `MTL_ARGUMENT` with a description of
+ *   the operands
  */
 export function checkedOperation<Values extends readonly unknown[], Result>(
   name: string,

@@ -5,8 +5,8 @@ import { addon, callNative } from './native/addon.js';
 import type { NativePointer } from './native/kernels-addon.js';
 
 /**
- * Tells whether a device works asynchronously to the host, and therefore has marks and pending reads: `cuda`
- * does, once it is open. Other devices finish their work before a call returns.
+ * Returns true if a device works asynchronously to the host, and therefore has marks and pending reads.
+ * `cuda` does so after it is opened. Other devices finish their work before a call returns.
  */
 export function supportsMarks(device: Device): boolean {
   return addon().supportsMarks(deviceNumber(device));
@@ -30,7 +30,7 @@ export class DeviceMark {
     this.#mark = callNative(() => create(this.#device));
   }
 
-  /** Returns the device's time in milliseconds from an earlier mark to this one; waits for this mark. */
+  /** Returns the device time in milliseconds from an earlier mark to this mark. Waits for this mark. */
   millisecondsSince(earlier: DeviceMark): number {
     const [later, before] = [this.pointer, earlier.pointer];
     return callNative(() => addon().millisecondsBetween(this.#device, later, before));
@@ -59,8 +59,9 @@ export class DeviceMark {
 }
 
 /**
- * Elements of a tensor that the device copies to the host asynchronously, and a mark after the copy: the
- * result of `Tensor.startRead`. The tensor may be disposed of at once, and later operations may write it.
+ * Elements of a tensor that the device copies to the host asynchronously, and a mark after the copy.
+ * `Tensor.startRead` returns it. The tensor may be disposed of at once, and later operations may overwrite
+ * the tensor.
  */
 export class PendingRead<D extends DType = DType> extends DeviceMark {
   readonly #values: TypedArrayOf[D];
@@ -77,10 +78,10 @@ export class PendingRead<D extends DType = DType> extends DeviceMark {
   }
 
   /**
-   * Returns the elements, as `Tensor.read` does; waits for the copy, but not for later work.
+   * Returns the elements, like `Tensor.read`. Waits for the copy, but not for later work.
    *
-   * @throws KernelError `MTL_INDEX` if an operation between the last copy and this one has read an index out
-   *   of range
+   * @throws KernelError `MTL_INDEX` if an operation between the previous copy and this copy has read an index
+   *   out of range
    */
   read(): TypedArrayOf[D] {
     callNative(() => addon().readMark(this.device, this.pointer, this.#values));

@@ -6,8 +6,8 @@ import type { MemoryStatistics } from './native/kernels-addon.js';
 /**
  * The places where a tensor can be, each with its kernels. `cpu`: vectorised and threaded; `reference`: the
  * naive oracle, on the same host memory; `cuda`: NVIDIA GPUs; `meta` and `meta-cuda`: no memory and no
- * values, operations are checked and counted, and memory is counted as the allocators of `cpu` and `cuda`
- * would allocate it.
+ * values; operations are checked and counted, and memory is counted like in the allocators of `cpu` and
+ * `cuda`.
  */
 export const devices = ['cpu', 'reference', 'cuda', 'meta', 'meta-cuda'] as const;
 
@@ -26,7 +26,7 @@ export function deviceNumber(device: Device): number {
   });
 }
 
-/** Tells whether tensors on a device have values; tensors on `meta` and `meta-cuda` have none. */
+/** Returns true if tensors on a device have values; tensors on `meta` and `meta-cuda` have none. */
 export function hasValues(device: Device): boolean {
   return device !== 'meta' && device !== 'meta-cuda';
 }
@@ -37,16 +37,16 @@ export function chooseMetaDevice(device: Device): 'meta' | 'meta-cuda' {
 }
 
 /**
- * Returns the device of tensors whose values the program itself reads, when other tensors are on `device`:
- * the same device, or the CPU if tensors on `device` have no values.
+ * Returns the device for tensors that the program itself reads, when other tensors are on `device`: the same
+ * device, or the CPU if tensors on `device` have no values.
  */
 export function deviceOfValues(device: Device): Device {
   return hasValues(device) ? device : 'cpu';
 }
 
 /**
- * Makes a device ready for this process, or throws an error with the reason: `cuda` is opened (`openCuda`),
- * the other devices are always ready.
+ * Opens a device for this process, or throws an error with the reason. Only `cuda` must be opened
+ * (`openCuda`); other devices are always ready.
  *
  * @throws UsageError `MTL_DEVICE` for an unknown name; the errors of `openCuda`
  */
@@ -55,7 +55,7 @@ export function openDevice(device: Device, options: OpenCudaOptions = {}): void 
   if (device === 'cuda') openCuda(options);
 }
 
-/** Tells whether the device can be used in this process: `cuda` once it is open. */
+/** Returns true if this process can use the device. `cuda` must be open. */
 export function isDeviceAvailable(device: Device): boolean {
   return addon().isAvailable(deviceNumber(device));
 }
@@ -84,8 +84,8 @@ export function synchronize(device: Device): void {
 }
 
 /**
- * Runs `body` as a named range in the timeline of NVIDIA's profiler (nsys), on `cuda` with MTL_NVTX set;
- * otherwise `body` runs without a range. Every operation also has its own range.
+ * Runs `body` as a named range in the timeline of NVIDIA's profiler (nsys), on `cuda` with MTL_NVTX set.
+ * Otherwise `body` runs without a range. Every operation also has a range.
  */
 export function deviceRange<Result>(
   { device, name }: { device: Device; name: string },

@@ -7,7 +7,7 @@ export const dtypes = ['float32', 'bfloat16', 'float16', 'float64', 'int32', 'in
 
 export type DType = (typeof dtypes)[number];
 
-/** The typed array that holds elements of a dtype on the host. 16-bit floats are held as their bits. */
+/** The typed array for a dtype's elements on the host. 16-bit floats are stored as their bits. */
 export interface TypedArrayOf {
   readonly float32: Float32Array;
   readonly bfloat16: Uint16Array;
@@ -30,7 +30,7 @@ const arrayTypes = {
   uint8: Uint8Array,
 } as const;
 
-/** Returns the bytes of one element. */
+/** Returns the number of bytes of an element. */
 export function bytesPerElement(dtype: DType): number {
   return arrayTypes[dtype].BYTES_PER_ELEMENT;
 }
@@ -55,8 +55,8 @@ interface OnDevice {
 }
 
 /**
- * Rejects a typed array of another kind, whose bits would be read as other numbers, and an array of another
- * size. Bytes (Uint8Array) fit any dtype.
+ * Rejects a typed array of another kind, because its bits would be read as other numbers. Also rejects an
+ * array of another size. Bytes (Uint8Array) fit any dtype.
  *
  * @throws UsageError `MTL_DTYPE`, `MTL_SHAPE`
  */

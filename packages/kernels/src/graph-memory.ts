@@ -9,14 +9,17 @@ function asCaptureError(error: unknown): unknown {
   return new KernelError('MTL_CAPTURE', error.message, { cause: error });
 }
 
-/** Tells whether work on an open device can be recorded as a graph and launched again: on `cuda` it can. */
+/**
+ * Returns true if work on a device can be recorded as a graph and launched again. This requires an open
+ * `cuda` device.
+ */
 export function supportsGraphs(device: Device): boolean {
   return addon().supportsGraphs(deviceNumber(device));
 }
 
 /**
- * Throws while a graph is recorded, for code that works outside of the device's stream and cannot be part of
- * a graph. Does nothing on devices without graphs.
+ * Throws while a graph is recorded. Code calls it if it works outside of the device's stream and cannot be
+ * part of a graph. Does nothing on devices without graphs.
  *
  * @param what the subject of the error's sentence: `communication between ranks`
  * @throws KernelError `MTL_CAPTURE` while this thread records a graph of the device
@@ -26,9 +29,9 @@ export function refuseInGraph(device: Device, what: string): void {
 }
 
 /**
- * Recorded operations that one call launches, any number of times. A launch works on the tensors of the
- * recording, which must still exist, with the values that they have at the launch. `countedFlops` counts the
- * FLOPs at every launch; `operationStatistics` counts calls when they are recorded.
+ * Recorded operations that a single call launches, any number of times. A launch uses the tensors of the
+ * recording with their current values. These tensors must still exist. `countedFlops` counts the FLOPs at
+ * every launch; `operationStatistics` counts calls when they are recorded.
  */
 export class DeviceGraph {
   readonly #device: number;
@@ -40,7 +43,7 @@ export class DeviceGraph {
     this.#graph = graph;
   }
 
-  /** Enqueues the whole graph, without waiting. */
+  /** Enqueues all operations of the graph, without waiting. */
   launch(): void {
     const graph = this.#graph;
     if (graph === undefined) throw new UsageError('MTL_GRAPH', 'a graph was launched after dispose()');
@@ -62,10 +65,10 @@ export class DeviceGraph {
 
 /**
  * Memory that graphs share. A graph keeps the addresses of tensors that are created while it is recorded.
- * These tensors therefore have memory here, which no other tensor gets as long as this object lives; in the
- * device's statistics all of it is in use. A launch overwrites this memory, no matter which tensor has it
- * then, except tensors that existed when the graph was recorded: read the results of `run` and of other
- * graphs before a launch.
+ * Their memory belongs to this object, and no other tensor uses it as long as the object lives. In the
+ * device's statistics, all of it is in use. A launch overwrites the memory of all these tensors, except
+ * tensors that existed when the graph was recorded. Read the results of `run` and of other graphs before a
+ * launch.
  */
 export class GraphMemory {
   readonly #device: number;
@@ -77,7 +80,7 @@ export class GraphMemory {
     this.#memory = callNative(() => addon().createGraphMemory(this.#device));
   }
 
-  /** Runs `body`, which must not be asynchronous; tensors that it creates are in this memory. */
+  /** Runs `body`, which must not be asynchronous. The tensors that it creates are in this memory. */
   run<Result>(body: () => Result): Result {
     const memory = this.#memory;
     if (memory === undefined) throw new UsageError('MTL_GRAPH', 'memory of graphs was used after dispose()');
@@ -90,12 +93,12 @@ export class GraphMemory {
   }
 
   /**
-   * Runs `body` as `run` does, but records its operations instead of executing them: nothing happens before
-   * the graph is launched. Operations should have run once before, with tensors of the same shapes: libraries
-   * choose algorithms the first time.
+   * Runs `body` like `run`, but records its operations instead of executing them. They are executed when the
+   * graph is launched. Operations should have run before with tensors of the same shapes, because libraries
+   * choose algorithms at the first run.
    *
    * @throws KernelError `MTL_CAPTURE` when `body` waits for the device, copies from or to the host, or calls
-   *   a library that does, or if the driver cannot create a graph; `MTL_OUT_OF_MEMORY`; and all errors of
+   *   a library that does so, or if the driver cannot create a graph; `MTL_OUT_OF_MEMORY`; and all errors of
    *   `body`. After an error the device has executed nothing
    */
   capture(body: () => void): DeviceGraph {
@@ -147,7 +150,7 @@ export class GraphMemory {
     try {
       addon().endCapture(this.#device, false);
     } catch {
-      // the capture's error is thrown already; this call only ends the capture
+      // the capture's error is thrown already. This call only ends the capture
     }
   }
 }

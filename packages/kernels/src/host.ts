@@ -7,18 +7,17 @@ export type InstructionSet = string;
 /** The processor, threads and libraries of the CPU backend. */
 export interface HostInformation {
   readonly numThreads: number;
-  /** The preferred one of the instruction sets that this machine has. */
+  /** The preferred instruction set among the sets of this machine. */
   readonly detectedInstructionSet: InstructionSet;
   /**
-   * The instruction sets that the kernels were compiled for, the preferred one first. In a checkout, `npm run
+   * The instruction sets for which the kernels were compiled, in order of preference. In a checkout, `npm run
    * gpt-train` compiles for the machine's own instruction set.
    */
   readonly compiledInstructionSets: readonly InstructionSet[];
-  /** The compiled instruction sets that this machine has, the preferred one first. */
+  /** The compiled instruction sets that this machine supports, in order of preference. */
   readonly usableInstructionSets: readonly InstructionSet[];
   /**
-   * The instruction set that kernels are selected for: the first of the usable ones, unless
-   * `setInstructionSet` chose another.
+   * The instruction set that selects kernels: the first usable set, unless `setInstructionSet` chose another.
    */
   readonly instructionSet: InstructionSet;
   /**
@@ -42,30 +41,34 @@ export function hostInformation(): HostInformation {
 }
 
 /**
- * Sets the number of threads of all CPU kernels, including oneDNN's. With `pin` each thread except the
- * calling one stays on its core.
+ * Sets the number of threads of all CPU kernels, including oneDNN's. With `pin`, each thread except the
+ * calling thread stays on its core.
  */
 export function setNumThreads(count: number, { pin = false }: { pin?: boolean } = {}): void {
   callNative(() => addon().setNumThreads(count, pin));
 }
 
 /**
- * Selects the instruction set of our own CPU kernels (oneDNN chooses for itself), for tests and comparisons.
+ * Selects the instruction set of this package's own CPU kernels, for tests and comparisons. oneDNN chooses
+ * independently.
  *
- * @throws KernelError MTL_INSTRUCTION_SET if it is not among `usableInstructionSets`
+ * @throws KernelError MTL_INSTRUCTION_SET if the set is not in `usableInstructionSets`
  */
 export function setInstructionSet(name: InstructionSet): void {
   callNative(() => addon().setInstructionSet(name));
 }
 
-/** The libraries for matmuls on CPUs: our kernels, oneDNN, or the faster one by measurement. */
+/**
+ * The libraries for matmuls on CPUs: this package's kernels, oneDNN, or the library that was measured to be
+ * faster.
+ */
 const matmulLibraries = ['faster', 'own', 'oneDNN'] as const;
 
 type MatmulLibrary = (typeof matmulLibraries)[number];
 
 /**
- * Chooses the library of matmuls, `faster`, `own` or `oneDNN`, for tests and comparisons. The other library
- * computes the matmuls that the chosen one does not support.
+ * Chooses the library for matmuls, `faster`, `own` or `oneDNN`, for tests and comparisons. The other library
+ * computes matmuls that the chosen library does not support.
  */
 export function setMatmulLibrary(name: MatmulLibrary): void {
   const library = matmulLibraries.indexOf(name);

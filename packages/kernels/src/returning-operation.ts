@@ -7,7 +7,10 @@ type IsUnion<T, Whole = T> = T extends Whole ? ([Whole] extends [T] ? false : tr
 type WithoutOutputs<Options, Names extends keyof Options, Choices> = Omit<Options, Names | 'accumulate'> &
   Choices & { readonly [Name in Names]?: undefined } & { readonly accumulate?: false | undefined };
 
-/** A call with all outputs, which returns nothing, or without outputs, which returns new ones. */
+/**
+ * An operation with two forms of calls: with all outputs, it returns nothing; without outputs, it returns new
+ * tensors.
+ */
 export interface ReturningOperation<Options, Names extends keyof Options, Choices = unknown> {
   (options: Options): void;
   /**
@@ -21,12 +24,15 @@ export interface ReturningOperation<Options, Names extends keyof Options, Choice
   readonly outputNames: readonly Names[];
 }
 
-/** Functions that declare each output of an operation from its inputs. */
+/** Functions that declare each output of an operation, given the inputs. */
 type Outputs<Options, Names extends keyof Options, Choices> = {
   readonly [Name in Names]: (inputs: Omit<Options, Names> & Choices) => Required<TensorOptions>;
 };
 
-/** Declares a new tensor of the dtype and device of another tensor, and of its shape by default. */
+/**
+ * Declares a new tensor with the dtype and device of another tensor. Default of the shape: the other
+ * tensor's.
+ */
 export function like(tensor: Tensor, shape: readonly number[] = [...tensor.shape]): Required<TensorOptions> {
   return { shape, dtype: tensor.dtype, device: tensor.device };
 }
@@ -39,8 +45,8 @@ export function declareStatistics(tensor: Tensor, shape: readonly number[]): Req
 }
 
 /**
- * Returns a checked operation (`checkedOperation`) whose outputs may be omitted: the call then returns new
- * tensors in their place.
+ * Returns a checked operation (`checkedOperation`) with optional outputs. A call without outputs returns new
+ * tensors.
  *
  * @param name the operation's name in errors
  * @param outputs the declaration of each output, by its name

@@ -21,7 +21,7 @@ interface Operand {
 interface Operation {
   readonly number: number;
   readonly operands: ReadonlyMap<string, Operand>;
-  /** The operands in the order in which the last call gave them; the next call mostly has the same order. */
+  /** The operands in the order of the last call. The next call usually has the same order. */
   readonly lastOrder: Operand[];
   readonly numTensors: number;
   readonly numRequired: number;
@@ -99,7 +99,8 @@ function missingOperand(operation: string, given: Operands): UsageError {
 export type Operands = Readonly<Record<string, Tensor | number | boolean | undefined>>;
 
 /**
- * Runs a native operation. The named functions in operations/ are the public interface: they call this one.
+ * Runs a native operation. The public interface are the named functions in operations/, which call this
+ * function.
  *
  * @param operands tensors and attributes, in any order; only optional tensors may be omitted
  * @throws UsageError `MTL_ARGUMENT` for an operand that is not in the schema, a missing operand, and a value
@@ -147,15 +148,15 @@ interface OperationCost {
 }
 
 /**
- * A function that is called after an operation, with its name, its tensors and attributes by their names in
- * the schema, and its cost.
+ * A function that is called after an operation. It receives the operation's name, its tensors and attributes
+ * by their names in the schema, and its cost.
  */
 export type OperationObserver = (name: string, operands: Operands, cost: OperationCost) => void;
 
 let observer: OperationObserver | undefined;
 
 /**
- * Runs `body` and calls `observe` after every operation that it runs on this thread, in order; an outer
+ * Runs `body`, and calls `observe` after every operation of `body` on this thread, in order. An outer
  * observer is not called for these operations.
  */
 export function observeOperations<Result>(observe: OperationObserver, body: () => Result): Result {
@@ -168,7 +169,7 @@ export function observeOperations<Result>(observe: OperationObserver, body: () =
   }
 }
 
-/** Returns an attribute as native code reads it; undefined for a value that is not an attribute. */
+/** Returns an attribute in the form for native code; undefined for a value that is not an attribute. */
 function toNumber(value: unknown): number | undefined {
   if (typeof value === 'number') return value;
   return typeof value === 'boolean' ? Number(value) : undefined;
@@ -179,7 +180,7 @@ export function listOperations(): OperationSchema[] {
   return callNative(() => addon().operations());
 }
 
-/** Tells whether a device has a kernel for an operation. */
+/** Returns true if a device has a kernel for an operation. */
 export function supportsOperation(name: string, device: Device): boolean {
   return callNative(() => addon().supports(operationNamed(name).number, deviceNumber(device)));
 }

@@ -10,15 +10,18 @@ export function contiguousStrides(shape: readonly number[]): number[] {
 }
 
 /**
- * Adjacent dimensions whose elements have one common distance: dimensions [4, 6] with strides [12, 2] are a
- * run of 24 elements at distance 2.
+ * Adjacent dimensions with a common distance between elements. For example, dimensions [4, 6] with strides
+ * [12, 2] are a run of 24 elements at distance 2.
  */
 interface Run {
   size: number;
   readonly stride: number;
 }
 
-/** Merges dimensions into the fewest runs, the last one first; dimensions of size 1 have no distance. */
+/**
+ * Merges dimensions into as few runs as possible, beginning with the last dimension. Dimensions of size 1
+ * have no distance.
+ */
 function mergeDimensions(shape: readonly number[], strides: readonly number[]): Run[] {
   const runs: Run[] = [];
   for (let dim = shape.length - 1; dim >= 0; dim--) {
@@ -32,8 +35,8 @@ function mergeDimensions(shape: readonly number[], strides: readonly number[]): 
 }
 
 /**
- * Returns the strides with which a strided tensor has another shape of the same number of elements, without a
- * copy; undefined if its elements are too far apart for that.
+ * Returns the strides of a strided tensor in another shape with the same number of elements, without a copy;
+ * undefined if the distances of its elements do not allow this.
  */
 export function reshapedStrides(
   from: { readonly shape: readonly number[]; readonly strides: readonly number[] },

@@ -7,10 +7,12 @@ interface ScopedTensor {
   dispose(): void;
 }
 
-/** Open `tidy` scopes of this thread, innermost last; each holds the tensors made in it. */
+/**
+ * Open `tidy` scopes of this thread, innermost last. A scope contains the tensors that were created in it.
+ */
 const scopes: Set<ScopedTensor>[] = [];
 
-/** Hands a new tensor to the innermost scope, if there is one. Called by Tensor alone. */
+/** Adds a new tensor to the innermost scope, if there is any. Only Tensor calls it. */
 export function adoptIntoScope(tensor: ScopedTensor): void {
   scopes.at(-1)?.add(tensor);
 }
@@ -32,11 +34,11 @@ function refusal(promise: Promise<unknown>): UsageError {
 }
 
 /**
- * Runs `body` and disposes of every tensor made in it, except tensors in its result (a tensor, or plain
- * objects and arrays of tensors), which move to the enclosing scope if there is one.
+ * Runs `body` and disposes of every tensor created in it, except tensors in its result (a tensor, or plain
+ * objects and arrays of tensors). These move to the enclosing scope, if there is any.
  *
- * @throws UsageError `MTL_TIDY` when `body` returns a promise: its tensors would be disposed of before it is
- *   fulfilled
+ * @throws UsageError `MTL_TIDY` when `body` returns a promise, because its tensors would be disposed of
+ *   before the promise is fulfilled
  */
 export function tidy<T>(body: () => T): T {
   const scope = new Set<ScopedTensor>();
@@ -64,7 +66,7 @@ export function numLiveTensors(): number {
   return addon().numLiveTensors();
 }
 
-/** Fills the memory of new tensors with NaN, to detect kernels that read outputs before they write them. */
+/** Fills the memory of new tensors with NaN, to detect kernels that read outputs before writing them. */
 export function setPoison(enabled: boolean): void {
   addon().setPoison(enabled);
 }

@@ -31,8 +31,8 @@ export function countElements(shape: readonly number[]): number {
 }
 
 /**
- * Writes a shape to `callNumbers`, where the next native call reads it, and returns its number of dimensions.
- * The native call rejects a shape of too many dimensions.
+ * Writes a shape to `callNumbers` for the next native call, and returns its number of dimensions. The native
+ * call rejects a shape with too many dimensions.
  */
 function passShape(shape: readonly number[]): number {
   const { callNumbers } = addon();
@@ -45,9 +45,9 @@ function passShape(shape: readonly number[]): number {
 }
 
 /**
- * A typed array on a device with an explicit lifetime: memory is held until `dispose()`, or until the end of
- * the enclosing `tidy`. Views share memory; it is freed with the last view. All tensors except the views that
- * `strided` makes are contiguous.
+ * A typed array on a device with an explicit lifetime: its memory is kept until `dispose()`, or until the end
+ * of the enclosing `tidy`. Views share memory, which is freed with the last view. All tensors are contiguous,
+ * except views from `strided`.
  */
 export class Tensor {
   readonly shape: readonly number[];
@@ -94,10 +94,10 @@ export class Tensor {
   }
 
   /**
-   * Returns a new tensor with host values: a typed array of its dtype (bits for 16-bit floats), or numbers,
-   * which are converted.
+   * Returns a new tensor with values from the host: a typed array of its dtype (bits for 16-bit floats), or
+   * numbers, which are converted.
    *
-   * @throws UsageError `MTL_SHAPE` for another number of values than the shape has, `MTL_ARGUMENT` for
+   * @throws UsageError `MTL_SHAPE` for a number of values that does not match the shape, `MTL_ARGUMENT` for
    *   anything but an array of numbers, `MTL_DTYPE` for a typed array of another kind
    */
   static from(values: TypedArray | readonly number[], options: TensorOptions): Tensor {
@@ -111,7 +111,7 @@ export class Tensor {
     return tensor;
   }
 
-  /** The native handle; operations pass it on. Throws when the tensor was disposed of. */
+  /** The native handle for operations. Throws after the tensor was disposed of. */
   get handle(): number {
     if (this.#handle === 0) {
       throw new UsageError(
@@ -156,9 +156,9 @@ export class Tensor {
   }
 
   /**
-   * Returns a strided view: its element at index (i, j, ...) is element `offset + i * strides[0] + j *
-   * strides[1] + ...` of this tensor's memory, counted from its first element. Attention, RMSNorm, the rotary
-   * embedding, `cast` and `scale` take strided views; all other operations report `MTL_SHAPE`.
+   * Returns a strided view. Its element at index (i, j, ...) is element `offset + i * strides[0] + j *
+   * strides[1] + ...` of this tensor's memory, counted from this tensor's first element. Attention, RMSNorm,
+   * the rotary embedding, `cast` and `scale` take strided views; all other operations report `MTL_SHAPE`.
    */
   strided(options: { offset?: number; shape: readonly number[]; strides: readonly number[] }): Tensor {
     const { offset = 0, shape, strides } = options;
@@ -177,10 +177,10 @@ export class Tensor {
   }
 
   /**
-   * Returns a tensor of the same elements in another shape, which shares their memory.
+   * Returns a tensor with the same elements in another shape. Both tensors share memory.
    *
    * @throws UsageError `MTL_SHAPE` for another number of elements, and for a shape in which the elements of a
-   *   strided view are not equally far apart
+   *   strided view have no equal distances
    */
   reshape(shape: readonly number[]): Tensor {
     if (countElements(shape) !== this.size) {
@@ -204,8 +204,8 @@ export class Tensor {
   }
 
   /**
-   * Copies host values into the tensor: a typed array of its dtype and size, or all its bytes in a
-   * Uint8Array.
+   * Copies host values into the tensor, from a typed array of its dtype and size, or from a Uint8Array with
+   * all its bytes.
    *
    * @throws UsageError `MTL_DTYPE` for a typed array of another kind, `MTL_SHAPE` for another size
    */
@@ -215,14 +215,14 @@ export class Tensor {
   }
 
   /**
-   * Lends the memory of a tensor on the CPU to `use`, so that a file can be read into it without a copy: the
-   * bytes are the tensor's memory until the promise of `use` has settled. No operation may use the tensor
-   * until then.
+   * Lends the memory of a tensor on the CPU to `use`, so that a file can be read into the memory without a
+   * copy. The bytes are the tensor's memory until the promise of `use` has settled. Until then, no operation
+   * may use the tensor.
    *
-   * @throws KernelError `MTL_DEVICE` for a tensor of another device
+   * @throws KernelError `MTL_DEVICE` for a tensor on another device
    */
   async withMemory<Result>(use: (memory: Uint8Array) => Promise<Result>): Promise<Result> {
-    // keeps the memory even if this tensor is disposed of meanwhile
+    // keeps the memory even if this tensor is disposed of in the meantime
     const kept = callNative(() => addon().createView(this.handle, 0, passShape([this.size])));
     try {
       const memory = callNative(() => addon().lend(kept));
@@ -277,7 +277,7 @@ export class Tensor {
     callNative(() => addon().zero(this.handle));
   }
 
-  /** Disposes of this tensor; the memory is freed with its last view. A second call does nothing. */
+  /** Disposes of this tensor. The memory is freed with its last view. A second call does nothing. */
   dispose(): void {
     if (this.#handle === 0) return;
     const handle = this.#handle;
@@ -297,8 +297,8 @@ export class Tensor {
 }
 
 /**
- * Returns the properties that a tensor adds to an object that is loaded from a file: `withMemory`, if the
- * tensor is on the CPU and its memory can thus be lent.
+ * Returns properties for an object that represents this tensor when loading a file. They contain `withMemory`
+ * if the tensor is on the CPU, because its memory can then be lent.
  */
 export function lentMemory(tensor: Tensor): {
   readonly withMemory?: (fill: (memory: Uint8Array) => Promise<void>) => Promise<void>;
@@ -332,7 +332,9 @@ export function float16Value(bits: number): number {
   return sign * (exponent === 0 ? fraction * 2 ** -24 : (1 + fraction / 1024) * 2 ** (exponent - 15));
 }
 
-/** The float32 bits of 2^-14, from which on float16 is normal, and of 65,520, which rounds to infinity. */
+/**
+ * The float32 bits of two limits: 2^-14, the smallest normal float16, and 65,520, which rounds to infinity.
+ */
 const [smallestNormalHalf, infiniteHalf] = [0x38800000, 0x477ff000];
 /** The difference of the exponents' biases, 127 - 15, in float32 bits. */
 const halfBias = 112 << 23;

@@ -1,7 +1,7 @@
 import { addon, callNative } from './native/addon.js';
 
 /**
- * Transposes a matrix on the host, with the threads of the kernels: `target[column, row]` becomes
+ * Transposes a matrix on the host, with the threads of the kernels. `target[column, row]` becomes
  * `source[rowOrder[row], columnOrder[column]]`. Both arrays are row-major, have elements of the same size,
  * and must not overlap.
  *
@@ -12,8 +12,8 @@ import { addon, callNative } from './native/addon.js';
  * @param options.rowOrder the numbers of all rows of the source, in a new order. Default: the same order
  * @param options.columnOrder the numbers of all columns of the source, in a new order. Default: the same
  *   order
- * @throws KernelError `MTL_SHAPE` for arrays of another length, `MTL_ARGUMENT` for bytes that do not begin on
- *   the boundary of an element, `MTL_INDEX` for an order with other numbers
+ * @throws KernelError `MTL_SHAPE` for arrays of another length, `MTL_ARGUMENT` for bytes that do not begin at
+ *   an element, `MTL_INDEX` for an order with invalid numbers
  */
 export function transpose<Values extends Float32Array | Uint8Array>(options: {
   readonly target: Values;

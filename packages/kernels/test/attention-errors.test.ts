@@ -21,7 +21,7 @@ const int32 = (values: readonly number[]): Tensor =>
 
 type Options = Partial<AttentionForwardOptions>;
 
-/** Calls attention on operands of which all but a few fit. */
+/** Calls attention on operands that fit, except a few. */
 function attend(options: Options): void {
   const operands = {
     logSumExp: zeros([2, 1, 4]),

@@ -182,7 +182,7 @@ describe.each<Device>(['cpu', 'reference'])('queries without visible keys on %s'
   });
 
   it.each(invisible.filter(([name]) => name.includes('after all queries')))(
-    'read nothing of them: %s',
+    'are not read: %s',
     (_, samples) => {
       const one = { name: '', heads: 2, headsPerGroup: 2, headSize: 8, ...samples };
       const values = attentionValues(one);

@@ -199,7 +199,7 @@ it.each(
   });
 });
 
-it('multiplies the matrices of a batch as each of them', () => {
+it('multiplies the matrices of a batch as single matrices', () => {
   const [batch, rows, inner, columns] = [3, 8, 1600, 1000];
   const dtype = 'float16';
   tidy(() => {

@@ -81,7 +81,7 @@ describe('host memory of a tensor', () => {
     expect([...new Float32Array(shared.buffer)]).toEqual([0, 0, 1, 2, 3, 5, 0, 0]);
   });
 
-  it('must have as many bytes, wherever it lies', () => {
+  it('must have the same number of bytes, wherever it lies', () => {
     using tensor = Tensor.zeros({ shape: [4], dtype: 'float32' });
     const wrong = new Float32Array(new SharedArrayBuffer(32), 8, 3);
     expect(refusal(() => tensor.readInto(wrong))).toBe(

@@ -63,7 +63,7 @@ const cases = caseTables
   .flatMap((table) => table.cases)
   .filter((opCase) => opCase.benchmark === undefined && !opCase.isOnlyForCuda);
 
-describe('outputs that are left out are those of a call with them, bit for bit', () => {
+describe('outputs that are left out equal the outputs of a full call, bit for bit', () => {
   for (const opCase of cases) {
     it.each(listDtypes(opCase))(`${opCase.name} %s`, (dtype) => {
       const tensors = makeTensors(opCase.tensors, { device: 'cpu', dtype, seed: 7 });
@@ -96,7 +96,7 @@ describe('a call without outputs', () => {
     );
   });
 
-  it('with some of them names one that is missing', () => {
+  it('with some outputs names one that is missing', () => {
     using input = make([2, 3]);
     using weight = make([3]);
     using rstd = make([2]);

@@ -47,7 +47,7 @@ function enumerators(struct: string, enumeration: string): string[] {
 
 describe('names of operands', () => {
   it.each(listOperations().map((operation) => [operation.name, operation] as const))(
-    'are those of the schema: %s',
+    'match the schema: %s',
     (name, { tensors, attributes }) => {
       expect(enumerators(formatStruct(name), 'Tensors')).toEqual(tensors.map(formatConstant));
       expect(enumerators(formatStruct(name), 'Attributes')).toEqual(attributes.map(formatConstant));

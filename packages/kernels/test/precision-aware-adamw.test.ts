@@ -20,19 +20,19 @@ afterEach(() => {
 
 const levels = hostInformation().usableInstructionSets;
 
-const floatsOf = (bits: Uint32Array): Float32Array => new Float32Array(bits.buffer);
-const bitsOf = (floats: Float32Array): Uint32Array => new Uint32Array(floats.buffer, floats.byteOffset);
+const viewFloats = (bits: Uint32Array): Float32Array => new Float32Array(bits.buffer);
+const viewBits = (floats: Float32Array): Uint32Array => new Uint32Array(floats.buffer, floats.byteOffset);
 
 /** Returns the bits of values after they were split and joined, and the bits of the rounded values. */
 function roundTrip(bits: Uint32Array) {
   const size = bits.length;
-  using input = Tensor.from(floatsOf(bits), { shape: [size], dtype: 'float32' });
+  using input = Tensor.from(viewFloats(bits), { shape: [size], dtype: 'float32' });
   using rounded = Tensor.empty({ shape: [size], dtype: 'bfloat16' });
   using remainder = Tensor.empty({ shape: [2 * size], dtype: 'uint8' });
   using output = Tensor.empty({ shape: [size], dtype: 'float32' });
   splitRemainder({ rounded, remainder, input });
   joinRemainder({ output, rounded, remainder });
-  return { joined: bitsOf(output.read<'float32'>()), rounded: rounded.read<'bfloat16'>() };
+  return { joined: viewBits(output.read<'float32'>()), rounded: rounded.read<'bfloat16'>() };
 }
 
 const isNotANumber = (bits: number): boolean => (bits & 0x7fffffff) > 0x7f800000;
@@ -70,9 +70,9 @@ const randomValues = (seed: number, scale = 1): Float32Array =>
   Float32Array.from({ length: size }, (_, index) => scale * Math.sin(seed * 12.9898 + index * 78.233));
 
 const settings = { beta1: 0.9, beta2: 0.95, epsilon: 1e-8, weightDecay: 0.1 };
-const scalarsOf = (step: number): number[] => [0.01, 1 - 0.9 ** step, 1 - 0.95 ** step, 0.5, 1];
+const makeScalars = (step: number): number[] => [0.01, 1 - 0.9 ** step, 1 - 0.95 ** step, 0.5, 1];
 
-/** Runs steps with states of 16 bits over master values of one form, and returns the bits of all of them. */
+/** Runs steps with states of 16 bits over master values of one form, and returns the bits of all states. */
 function train({ remainders, dtypes }: { remainders: boolean; dtypes: readonly ('bfloat16' | 'float16')[] }) {
   using initial = Tensor.from(randomValues(1), { shape: [size], dtype: 'float32' });
   using table = Tensor.from(segments, { shape: [numSegments, 2], dtype: 'int64' });
@@ -87,7 +87,7 @@ function train({ remainders, dtypes }: { remainders: boolean; dtypes: readonly (
   if (remainders) splitRemainder({ rounded: parameter, remainder, input: initial });
   else parameter.write(initial.read());
   for (let step = 1; step <= 5; step++) {
-    using scalars = Tensor.from(scalarsOf(step), { shape: [5], dtype: 'float32' });
+    using scalars = Tensor.from(makeScalars(step), { shape: [5], dtype: 'float32' });
     gradient.write(randomValues(step + 1, 10 ** (step - 4)));
     precisionAwareAdamw({
       ...settings,
@@ -105,7 +105,7 @@ function train({ remainders, dtypes }: { remainders: boolean; dtypes: readonly (
   if (remainders) joinRemainder({ output, rounded: parameter, remainder });
   else output.write(parameter.read());
   const result = {
-    master: bitsOf(output.read<'float32'>()),
+    master: viewBits(output.read<'float32'>()),
     rounded: remainders ? parameter.read<'bfloat16'>() : undefined,
     moments: [first.read(), second.read()],
     scales: scales.map((each) => each?.toArray()),

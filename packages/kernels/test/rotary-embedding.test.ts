@@ -112,7 +112,7 @@ describe('rotaryFrequencies', () => {
       expect(Math.abs(long[31]! - (1 - (39 / 40) * ((31 - 29) / (63 - 29))))).toBeLessThan(1e-6);
     });
 
-    it('are those of other positions where the factor is 1', () => {
+    it('match other positions where the factor is 1', () => {
       for (const ratio of ratios({ factor: 1 })) expect(Math.abs(ratio - 1)).toBeLessThan(2e-7);
     });
   });

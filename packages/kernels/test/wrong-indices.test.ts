@@ -51,7 +51,7 @@ function crossEntropy(
 }
 
 describe.each(['cpu', 'reference'] as const)('labels that do not count on device %s', (device) => {
-  it('have no loss and no gradient where they are ignored, and the mean is that of PyTorch', () => {
+  it('have no loss and no gradient where they are ignored, and the mean is as in PyTorch', () => {
     // torch.nn.functional.cross_entropy(logits, [2, -100, 0], ignore_index=-100) is 1.4076059644443804
     const weights = [0.5, 0.5, 0.5];
     const { losses, gradient } = crossEntropy([2, -100, 0], { device, weights, ignoreIndex: -100 });

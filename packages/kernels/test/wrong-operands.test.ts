@@ -59,7 +59,7 @@ describe.each(all)('%s', (_, operation) => {
     expect(refusal(() => operation(value))).toMatch(/^MTL_/);
   });
 
-  it.each(wrong)('refuses options all of which are %s with a code', (_, value) => {
+  it.each(wrong)('refuses options that are all %s with a code', (_, value) => {
     expect(refusal(() => operation(makeOptions(value)))).toMatch(/^MTL_/);
   });
 

@@ -61,7 +61,7 @@ export function shapeDefect(shape: readonly unknown[]): string | undefined {
   let volume = 1;
   for (const size of shape) {
     if (typeof size !== 'number' || !Number.isSafeInteger(size) || size < 0) {
-      // a bigint occurs because a pickle may contain integers beyond 2^53
+      // the size may be a bigint, because pickles may contain integers beyond 2^53
       const written = typeof size === 'bigint' ? String(size) : JSON.stringify(size);
       return `size ${written} is not a whole number of elements`;
     }
@@ -109,14 +109,14 @@ export interface FlatRangeBox {
   readonly slices: readonly Slice[];
   /** The offset of the box's first element from the start of the range. */
   readonly offset: number;
-  /** The number of elements in the box; they are contiguous in the range. */
+  /** The number of elements in the box. They are contiguous in the range. */
   readonly length: number;
 }
 
 /**
  * Flattens the box `slices` in row-major order and splits its elements [start, end) into smaller boxes, in
  * order, at most 2 per dimension. A distributed optimizer holds such ranges (equal parts of a flat buffer,
- * Rajbhandari 2020, section 5), but a checkpoint stores boxes; this function converts the ranges to boxes.
+ * Rajbhandari 2020, section 5), but a checkpoint stores boxes. This function converts the ranges to boxes.
  *
  * @param options.slices the box that is flattened, in global coordinates
  * @param options.start the first element of the range, 0 <= start <= end

@@ -21,7 +21,7 @@ export type MeshAxis = (typeof meshViews)[MeshView][number];
 /** The axes of the dense view. */
 export const denseAxes = meshViews.dense;
 
-/** Tells whether an axis belongs to the dense view. */
+/** Returns true if an axis belongs to the dense view. */
 export const isDenseAxis = (axis: MeshAxis): axis is DenseAxis => denseAxes.some((dense) => dense === axis);
 
 /** The axes of all views, without duplicates. */
@@ -86,7 +86,7 @@ export const communicationParts = <Value>(
     Value
   >;
 
-/** For each view, the axes over which the gradients of all its parameters are summed, in rank order. */
+/** For each view, the axes over which the gradients of all parameters are summed, in rank order. */
 export const reductionAxes = Object.fromEntries(
   Object.entries(meshViews).map(([view, axes]) => [view, axes.filter((axis) => axisFacts[axis].isSummed)]),
 ) as unknown as Readonly<Record<MeshView, readonly MeshAxis[]>>;

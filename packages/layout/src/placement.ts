@@ -1,16 +1,16 @@
 import { type MeshAxis, type MeshView, meshViews, reductionAxes } from './mesh-axes.js';
 
 /**
- * Where a parameter's values are among the processes of a mesh. It determines along which axes the parameter
- * is replicated (and thus which process counts and saves it), and along which axes its gradient is a partial
- * sum.
+ * The placement of a parameter's values on the processes of a mesh. It determines the axes along which the
+ * parameter is replicated (and thus the process that counts and saves it), and the axes along which its
+ * gradient is a partial sum.
  */
 export interface Placement {
   /** The view whose axes this placement uses. */
   readonly view: MeshView;
   /**
-   * For each axis, the tensor dimension that is sharded over it: processes along the axis hold different
-   * slices. Along every other axis of the view except pp, processes hold the same values.
+   * For each axis, the tensor dimension that is sharded over it. Processes along the axis have different
+   * slices. Along every other axis of the view except pp, processes have the same values.
    */
   readonly sharded: Readonly<Partial<Record<MeshAxis, number>>>;
   /**

@@ -35,7 +35,7 @@ function findView(axes: readonly MeshAxis[]): readonly MeshAxis[] {
 /** Returns the pipeline stage of a rank by its coordinates. */
 export const findStage = ({ pp }: MeshCoordinates): number => pp;
 
-/** Tells whether these are the coordinates of the first rank of a pipeline stage. */
+/** Returns true if these are the coordinates of the first rank of a pipeline stage. */
 export const isFirstOfStage = (coordinates: MeshCoordinates): boolean =>
   stageAxes(denseAxes).every((axis) => coordinates[axis] === 0);
 
@@ -142,7 +142,7 @@ export class ProcessMesh {
   }
 
   /**
-   * Returns all groups along `axes`, in the order of their first ranks; every rank is in exactly one group.
+   * Returns all groups along `axes`, in the order of their first ranks. Every rank is in exactly one group.
    */
   groupsAlong(axes: readonly MeshAxis[]): readonly (readonly number[])[] {
     const groups = Array.from({ length: this.worldSize }, (_, rank) => this.groupOf(rank, axes));

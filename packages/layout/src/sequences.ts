@@ -32,10 +32,10 @@ export interface OwnRows<Attend> {
 }
 
 /**
- * How the rows of a micro-batch are divided over ranks, and how a rank's queries attend to the keys of other
- * ranks. Tokens, labels, weights and row coordinates are all divided in the same way, and all ranks of the
- * group own the same number of rows. `Upload` is the type of the function that copies attention's tensors to
- * the device; `Group` is the type of a process group.
+ * The division of a micro-batch's rows over ranks, and the communication with which a rank's queries attend
+ * to the keys of other ranks. Tokens, labels, weights and row coordinates are all divided in the same way,
+ * and all ranks of the group own the same number of rows. `Upload` is the type of the function that copies
+ * attention's tensors to the device. `Group` is the type of a process group.
  */
 export interface SequencePartition<Attend, Upload, Group> {
   /** The ranks that share the rows of a micro-batch. Default: this rank owns all rows. */

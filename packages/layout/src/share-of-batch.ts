@@ -27,8 +27,8 @@ export function shareAmongGroups(
 }
 
 /**
- * Tells whether the processes that together hold one copy of a stage's parameters take different samples. If
- * so, one share of a batch cannot be computed without the processes of other shares.
+ * Returns true if the processes that together hold one copy of a stage's parameters take different samples.
+ * If so, one share of a batch cannot be computed without the processes of other shares.
  */
 export function isCopySpreadOverShares(mesh: ProcessMesh): boolean {
   const { index } = shareOfBatch(mesh, 0);

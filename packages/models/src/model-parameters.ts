@@ -82,10 +82,7 @@ export function gptLayerMatmuls(model: GptModelConfiguration): readonly MatmulCo
   return costs;
 }
 
-/**
- * Returns the cost of the matmuls in all layers of a GPT; of the experts, only those that a token uses are
- * counted.
- */
+/** Returns the cost of the matmuls in all layers of a GPT. Only the experts that a token uses count. */
 export const gptMatmuls = (model: GptModelConfiguration): MatmulCost => sumOfCosts(gptLayerMatmuls(model));
 
 /** Returns all parameters of a BERT. The parameters have no storage, so no memory is allocated. */

@@ -3,12 +3,12 @@ import { cast, joinRemainder, scale, splitRemainder, type Tensor } from '@mtl/ke
 /** The dtypes in which memory keeps a state of an optimizer. */
 export type StateDtype = 'float32' | 'bfloat16' | 'float16';
 
-/** Returns whether values of a dtype are kept next to a factor, since its range is too small for them. */
+/** Returns true if values of a dtype need a scale, because the dtype's range is too small for them. */
 export const hasScales = (dtype: StateDtype): boolean => dtype === 'float16';
 
-/** Consecutive float32 values in the form in which memory keeps them: optimizer states, or master values. */
+/** Consecutive float32 values in their form in memory: optimizer states or master values. */
 export interface KeptValues {
-  /** Returns a view of all values, [N] float32; undefined if memory keeps them in another form. */
+  /** Returns a view of all values, [N] float32; undefined if memory contains another form. */
   view(): Tensor | undefined;
   /** Copies the values from number `start` on to `output`, [M] float32. */
   read(start: number, output: Tensor): void;
@@ -26,7 +26,10 @@ interface FlatValues {
 const viewValues = ({ buffer, start, size }: FlatValues): Tensor =>
   buffer.view({ offset: start, shape: [size] });
 
-/** Returns the part of a flat buffer's values that corresponds to a tensor at position `start` in them. */
+/**
+ * Returns the values of a flat buffer that correspond to a tensor. `start` is the tensor's position in the
+ * buffer.
+ */
 const partFor = ({ buffer, start: first }: FlatValues, start: number, { size }: Tensor): Tensor =>
   viewValues({ buffer, start: first + start, size });
 
@@ -44,8 +47,8 @@ export const plainValues = (kept: FlatValues): KeptValues => ({
 });
 
 /**
- * Values in float16 that are multiplied by element `index` of `scales`, float32. Values that are written may
- * raise the scale, which `precisionAwareAdamw` chooses in the same way.
+ * Values in float16 with a scale, element `index` of `scales` in float32. Writing values may raise the scale.
+ * `precisionAwareAdamw` chooses scales in the same way.
  */
 export function scaledValues(
   kept: FlatValues,
@@ -105,12 +108,12 @@ export function splitValues(
 /** Half of the largest float16. */
 const largestScaled = 32752;
 
-/** The largest scale: with it every finite float32 value is finite in float16. */
+/** The largest scale. With it, every finite float32 value is finite in float16. */
 const largestScale = 2 ** 112;
 
 /**
- * Returns the smallest power of two that brings values of this magnitude into half of float16's range, in
- * float32; 0 for values of zeros.
+ * Returns the smallest power of two that reduces values of this magnitude to half of float16's range, in
+ * float32; 0 if all values are zero.
  */
 function chooseScale(magnitude: number): number {
   const bits = new Uint32Array(Float32Array.of(magnitude / largestScaled).buffer);

@@ -1,6 +1,6 @@
 import { ConfigurationError, nearestName } from '@mtl/errors';
 
-/** The curve of the learning rate from its peak down, once warm-up is over. */
+/** The curve of the learning rate after warm-up, from its peak downwards. */
 export type LearningRateDecayStyle = 'constant' | 'linear' | 'cosine' | 'inverse-square-root' | 'WSD';
 
 /** The curve of the last phase of warm-up-stable-decay (WSD). */
@@ -19,7 +19,7 @@ export interface LearningRateScheduleOptions {
   /** The rate at which warm-up begins (--lr-warmup-init); 0 unless given. */
   readonly initialLearningRate?: number;
   readonly decayStyle: LearningRateDecayStyle;
-  /** Steps of linear warm-up; a fraction of a step is allowed (it comes from --lr-warmup-fraction). */
+  /** Steps of linear warm-up. A fractional number is allowed (it comes from --lr-warmup-fraction). */
   readonly warmupSteps?: number;
   /** The step, warm-up included, at which decay is complete (--lr-decay-iters or --lr-decay-samples). */
   readonly decaySteps: number;
@@ -39,19 +39,19 @@ const remainingShare: Readonly<Record<WsdDecayStyle, (done: number) => number>> 
 
 /**
  * The learning rate of each step, with the rules of Megatron-LM's `OptimizerParamScheduler` (GPT-2's recipe
- * in Shoeybi 2019, section 4: linear warm-up, then one cosine to a floor). With p = peak, f = floor,
- * w = warm-up, d = decay steps and t = steps taken before this one:
+ * in Shoeybi 2019, section 4: linear warm-up, then one cosine to a floor). With p = peak, f = floor, w =
+ * warm-up, d = decay steps and t = steps taken before the current step:
  *
- * - warm-up, t <= w: from the initial rate to p in a straight line (so the first step of all uses the initial
- *   rate);
- * - `constant`: p for ever;
- * - beyond t > d: f for every other style;
+ * - warm-up, t <= w: linearly from the initial rate to p, so that the first step of a run uses the initial
+ *   rate;
+ * - `constant`: always p;
+ * - t > d: f for every other style;
  * - `linear`, `cosine`: f + (p - f) times the remaining share of x = (t - w) / (d - w);
  * - `inverse-square-root`: max(f, p sqrt(max(w, 1) / max(t, 1)));
  * - `WSD`: p until d - wsdDecaySteps, then down to f by the WSD decay style.
  *
- * A pure function of `t`: resuming needs no state but the number of steps taken. Megatron does not count
- * steps that were skipped for an overflow; pass the number of steps that were applied to do the same.
+ * The rate is a pure function of `t`, so a resumed run needs only the number of steps taken. Megatron does
+ * not count steps that were skipped because of an overflow. To do the same, pass the number of applied steps.
  */
 export class LearningRateSchedule {
   readonly #options: Required<Omit<LearningRateScheduleOptions, 'wsdDecaySteps'>> & { wsdDecaySteps: number };
@@ -74,7 +74,7 @@ export class LearningRateSchedule {
   /**
    * Returns the learning rate of the step that follows `stepsTaken` steps.
    *
-   * @param stepsTaken 0 for the first step; a whole number of iterations or samples.
+   * @param stepsTaken 0 for the first step; an integer number of iterations or samples
    */
   at(stepsTaken: number): number {
     const {

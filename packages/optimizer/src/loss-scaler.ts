@@ -9,7 +9,9 @@ interface LossScalerState {
   readonly hysteresisTracker: number;
 }
 
-/** A constant scale, or one that is grown while gradients stay finite and lowered when they overflow. */
+/**
+ * A constant scale, or a scale that increases while gradients stay finite and decreases when they overflow.
+ */
 export type LossScalerOptions =
   | { readonly kind: 'constant'; readonly scale?: number }
   | {
@@ -18,9 +20,9 @@ export type LossScalerOptions =
       readonly initialScale?: number;
       /** The smallest scale (--min-loss-scale). Default 1. */
       readonly minScale?: number;
-      /** The factor that the scale is multiplied by when it grows. Default 2. */
+      /** The factor by which the scale increases. Default: 2. */
       readonly growthFactor?: number;
-      /** The factor that the scale is multiplied by when it is lowered. Default 0.5. */
+      /** The factor by which the scale decreases. Default: 0.5. */
       readonly backoffFactor?: number;
       /** Steps without overflow before the scale grows (--loss-scale-window). Default 1000. */
       readonly growthInterval?: number;
@@ -40,13 +42,14 @@ const dynamicDefaults = {
 type DynamicRules = { readonly [name in keyof typeof dynamicDefaults]: number };
 
 /**
- * The factor the loss is multiplied by, so that small gradients survive in fp16 (Micikevicius 2018, section
- * 3.2). The dynamic rules come from Megatron-LM's `DynamicGradScaler`, also in fp32:
+ * Scales the loss, so that small gradients do not become 0 in fp16 (Micikevicius 2018, section 3.2). The
+ * rules of a dynamic scale, and its rounding to fp32, come from Megatron-LM's `DynamicGradScaler`:
  *
  * - an overflow resets the count of steps and uses up one unit of hysteresis; if no hysteresis is left, the
  *   scale is multiplied by the backoff factor, never below the minimum;
- * - `growthInterval` steps in a row without overflow multiply it by the growth factor and restore the
- *   hysteresis. (Lowering the scale does not restore it: each further overflow lowers the scale again.)
+ * - `growthInterval` consecutive steps without overflow multiply the scale by the growth factor and restore
+ *   the hysteresis. (Lowering the scale does not restore the hysteresis, so each further overflow lowers the
+ *   scale again.)
  */
 export class LossScaler {
   readonly #rules: DynamicRules | undefined;
@@ -94,9 +97,9 @@ export class LossScaler {
   }
 
   /**
-   * Records one step.
+   * Records a step.
    *
-   * @param foundInf whether a gradient held an infinity or NaN, on any rank; the step itself was then
+   * @param foundInf true if a gradient contained an infinity or NaN on any rank. The step itself was then
    *   skipped.
    */
   update(foundInf: boolean): void {
@@ -130,8 +133,7 @@ export class LossScaler {
   }
 
   /**
-   * Restores the state of the scaler that returned `state`; a constant scaler keeps its own scale, as in
-   * Megatron.
+   * Restores the state from `state` of another scaler. A constant scaler keeps its own scale, as in Megatron.
    */
   loadState(state: LossScalerState): void {
     if (this.#rules === undefined) return;

@@ -9,7 +9,7 @@ import type { ParameterStore } from './store/parameter-store.js';
 import { ReplicatedStore } from './store/replicated-store.js';
 import { Zero1Store } from './store/zero1-store.js';
 
-/** A rule with two states that keeps the ranges it is bound to. */
+/** A rule with two states that records the ranges to which it is bound. */
 class RecordingRule implements Optimizer {
   readonly states = [
     { name: 'first', dtype: 'float32' },
@@ -51,7 +51,7 @@ it.each(['float32', 'bfloat16'] as const)('gives every range states of its own: 
       const tensor = states[state]!;
       tensor.write(Float32Array.from({ length: tensor.size }, () => index + 1));
     });
-    // checkpoints read the states of a parameter by its parts
+    // checkpoints read the states of a parameter in slices
     const { buffer, listParts } = optimizer.state[state]!;
     const values = buffer.toArray();
     for (const range of store.ranges) {
@@ -164,12 +164,12 @@ it.each([
   store.initialize(1);
   const [first, second] = parameters as [Parameter, Parameter];
   const [wait, readMaster] = [vi.spyOn(store, 'waitForValues'), vi.spyOn(store, 'masterValues')];
-  // a factor that bfloat16 does not have: the master keeps it
+  // bfloat16 cannot represent this factor, but the master value can
   optimizer.scaleParts([
     { parameter: first, start: 40, end: 96, factor: 1.001 },
     { parameter: second, start: 0, end: 32, factor: 0.5 },
   ]);
-  // a gather under way may write over values that are scaled before it has ended
+  // a gather in progress may overwrite values that are scaled before its end
   expect(wait.mock.invocationCallOrder[0]).toBeLessThan(readMaster.mock.invocationCallOrder[0]!);
   const masters = store.owned.flatMap((range) => {
     using master = store.master(range);

@@ -17,29 +17,34 @@ import { copiesAlong, type ParallelGroups, reductionGroup } from './store/parall
 import type { ParameterStore } from './store/parameter-store.js';
 
 export interface ModelOptimizerOptions {
-  /** The update rule, or a function that returns the rule of each parameter, such as `muonWith` returns. */
+  /**
+   * The update rule, or a function that returns the rule of each parameter, such as the result of `muonWith`.
+   */
   readonly optimizer: Optimizer | ((parameter: Parameter) => Optimizer);
   /** Returns true for parameters with the decoupled learning rate of a step. Default: none. */
   readonly isDecoupled?: ((parameter: Parameter) => boolean) | undefined;
   /** The decoupled weight decay. Default 0.01, as in PyTorch. */
   readonly weightDecay?: number;
-  /** Largest gradient norm; larger gradients are scaled down to it. Default 0: no clipping. */
+  /**
+   * The largest gradient norm. Gradients with a larger norm are scaled down to it. Default: 0, no clipping.
+   */
   readonly clipGrad?: number;
-  /** The process groups of this rank. Default: this process alone. */
+  /** The process groups of this rank. Default: only this process. */
   readonly groups?: ParallelGroups | undefined;
   /**
-   * Reduce the gradients of a bucket as soon as they are ready (see `expectLastBackward`). Default: all
-   * before the step.
+   * True to reduce the gradients of a bucket as soon as they are ready (see `expectLastBackward`). Default:
+   * all gradients are reduced before the step.
    */
   readonly overlapGradientReduction?: boolean;
   /**
-   * Wait for values that other ranks have updated only when the values are used. Default: within the step.
+   * True to wait for values that other ranks have updated only when the values are used. Default: the step
+   * waits.
    */
   readonly overlapParameterGather?: boolean;
   /**
-   * Write the first gradients of a step to weights' main gradients instead of adding them to zeros: less
-   * memory is read. Not if passes are recorded and launched again, since a recorded pass would write every
-   * time. Default false.
+   * True to overwrite weights' main gradients with the first gradients of a step instead of adding to zeros,
+   * which reads less memory. Not for passes that are recorded and launched again, because a recorded pass
+   * would overwrite every time. Default: false.
    */
   readonly writesFirstGradients?: boolean;
 }
@@ -48,25 +53,26 @@ export interface OptimizerStepOptions {
   readonly learningRate: number;
   /** The rate of parameters with `ModelOptimizerOptions.isDecoupled`. Default: `learningRate`. */
   readonly decoupledLearningRate?: number | undefined;
-  /** The factor that the loss was multiplied with (fp16); gradients are divided by it. Default 1. */
+  /** The factor by which the loss was multiplied (fp16). Gradients are divided by it. Default: 1. */
   readonly lossScale?: number;
 }
 
 interface OptimizerStepResult {
   /**
-   * Norm of the gradients of all parameters, unscaled, before clipping. Infinite or NaN when they overflowed.
+   * The norm of the gradients of all parameters, unscaled, before clipping. It is infinite or NaN after an
+   * overflow.
    */
   readonly gradientNorm: number;
-  /** True if the parameters were left as they are because a gradient was not finite. */
+  /** True if the parameters did not change, because a gradient was not finite. */
   readonly skipped: boolean;
 }
 
 interface LaunchStepOptions extends OptimizerStepOptions {
-  /** [1] float64: receives the norm that `finishStep` asks for. */
+  /** [1] float64: receives the norm for `finishStep`. */
   readonly gradientNorm: Tensor;
 }
 
-/** A store with the rules that update its parameters. */
+/** A store, with the rules that update its parameters. */
 interface UpdatedStore {
   readonly store: ParameterStore;
   readonly rules: readonly RuleOfParameters[];
@@ -76,10 +82,10 @@ interface UpdatedStore {
 }
 
 /**
- * An optimizer over the stores of a model: norm, clipping, update, rounding to the model's dtype and clearing
- * of the gradients. Over several processes a step first reduces the gradients; if ranks own parts of a store,
- * the step updates this rank's part, and the store sends it to the other ranks. Every rank of the mesh must
- * call `step`.
+ * An optimizer for the stores of a model. A step computes the norm, clips, updates, rounds to the model's
+ * dtype and clears the gradients. With several processes, a step first reduces the gradients. If the ranks
+ * share a store, the step updates this rank's part, and the store sends the part to the other ranks. Every
+ * rank of the mesh must call `step`.
  */
 export class ModelOptimizer {
   readonly stores: readonly ParameterStore[];
@@ -96,10 +102,10 @@ export class ModelOptimizer {
   /** Receives the sum of squares of this rank's own gradients, if requested. */
   #ownSquares: Tensor | undefined;
   #isLaunched = false;
-  /** The number of launched steps that count as updates although they are not finished (`assumeUpdate`). */
+  /** The number of launched, unfinished steps that count as updates (`assumeUpdate`). */
   #numAssumed = 0;
 
-  /** Takes over the stores, which are on one device (`createStores`). */
+  /** Takes ownership of the stores, which must be on the same device (`createStores`). */
   constructor(stores: readonly ParameterStore[], options: ModelOptimizerOptions) {
     const { groups = {} } = options;
     checkGroups(groups, stores);
@@ -142,8 +148,8 @@ export class ModelOptimizer {
   }
 
   /**
-   * Announces that the next backward is the last one of a model chunk before `step`: reductions can overlap
-   * with it.
+   * Announces that the next backward is the last backward of a model chunk before `step`, so that reductions
+   * can overlap with it.
    */
   expectLastBackward(chunk = 0): void {
     if (this.#options.overlapGradientReduction !== true) return;
@@ -151,17 +157,17 @@ export class ModelOptimizer {
   }
 
   /**
-   * Writes the master values, rounded, to the model, after a checkpoint or weights were loaded into them.
-   * Every rank must call it.
+   * Writes the rounded master values to the model, after a checkpoint or weights were loaded into the master
+   * values. Every rank must call it.
    */
   refreshModel(): void {
     for (const store of this.stores) store.refresh();
   }
 
   /**
-   * Multiplies parts of trained parameters between two steps: the master values, which are then written to
-   * the model (`refreshModel`). The states of the update rules stay as they are. Every rank must call it,
-   * with the parts of its shards.
+   * Multiplies slices of trained parameters between two steps. The master values are multiplied and then
+   * written to the model (`refreshModel`). The states of the update rules do not change. Every rank must call
+   * it, with the slices of its shards.
    */
   scaleParts(parts: readonly ScaledPart[]): void {
     // gathers under way may still write the values that are scaled
@@ -178,7 +184,7 @@ export class ModelOptimizer {
     this.refreshModel();
   }
 
-  /** Sets the states of the update rules to zero, as before the first step, on this rank. */
+  /** Sets the states of the update rules on this rank to zero, as before the first step. */
   clearStates(): void {
     for (const { buffer, scales } of this.state) {
       buffer.zero();
@@ -188,8 +194,8 @@ export class ModelOptimizer {
 
   /**
    * Reduces the main gradients of this rank's parameters to the gradients of the global batch: over
-   * data-parallel ranks, and over axes along which the gradients are only parts. `step` does it if it has not
-   * been done. Every rank must call it.
+   * data-parallel ranks, and over axes along which gradients are partial sums. If this has not been done,
+   * `step` does it. Every rank must call it.
    */
   reduceGradients(): void {
     if (this.#isReduced) return;
@@ -200,8 +206,8 @@ export class ModelOptimizer {
   }
 
   /**
-   * Requests the sum of squares of this rank's own gradients of the following passes, before they are
-   * reduced. The sum shows whether a repeated computation gave the same gradients. No communication.
+   * Requests the sum of squares of this rank's own gradients in the following passes, before reduction. The
+   * sum shows if a repeated computation gave the same gradients. There is no communication.
    *
    * @param squares [1] float64: complete after `reduceGradients`
    */
@@ -211,11 +217,11 @@ export class ModelOptimizer {
   }
 
   /**
-   * Computes the square of the norm of all gradients times the square of the loss scale, [1] float64. It
-   * stays on the device: a caller can use it to decide there to refuse an update. Gradients are reduced
-   * before. `launchStep` calls this method if it has not been called. Every rank must call it.
+   * Computes the square of the norm of all gradients times the square of the loss scale, [1] float64. The
+   * result stays on the device, where a caller can use it to refuse an update. Gradients are reduced first.
+   * `launchStep` calls this method unless the caller has called it. Every rank must call it.
    *
-   * @returns a tensor of the optimizer, which keeps its value until the next step
+   * @returns a tensor of the optimizer, which is valid until the next step
    */
   measureGradients(): Tensor {
     this.reduceGradients();
@@ -223,7 +229,7 @@ export class ModelOptimizer {
     return this.#squares;
   }
 
-  /** Clears the main gradients without an update: a step that is left out. Every rank must call it. */
+  /** Clears the main gradients without an update, for a step that is left out. Every rank must call it. */
   discardGradients(): void {
     this.reduceGradients();
     this.#forgetGradients();
@@ -241,11 +247,11 @@ export class ModelOptimizer {
   }
 
   /**
-   * Launches a step (see `step`) without waiting for the device, which handles clipping and overflow itself.
-   * The caller reads the norm, together with other results of the step, and passes it to `finishStep`.
+   * Launches a step (see `step`) without waiting for the device, which itself handles clipping and overflow.
+   * The caller reads the norm together with other results of the step, and passes the norm to `finishStep`.
    *
-   * @throws UsageError `MTL_OPTIMIZER_STEP` when the step before has neither been finished nor counted as an
-   *   update (`assumeUpdate`)
+   * @throws UsageError `MTL_OPTIMIZER_STEP` when the previous step has neither been finished nor counted as
+   *   an update (`assumeUpdate`)
    */
   launchStep(options: LaunchStepOptions): void {
     const { learningRate, decoupledLearningRate = learningRate, lossScale = 1, gradientNorm } = options;
@@ -274,9 +280,9 @@ export class ModelOptimizer {
   }
 
   /**
-   * Counts the launched step as an update before its norm is known, so that another one can be launched. If
-   * its gradients turn out not to be finite, the next launched step used bias corrections of one update too
-   * many. Only callers that end the run in this case may use it.
+   * Counts the launched step as an update before its norm is known, so that another step can be launched. If
+   * its gradients turn out not to be finite, the next launched step has used bias corrections of one update
+   * too many. Only callers that end the run in this case may use it.
    */
   assumeUpdate(): void {
     if (!this.#isLaunched) return;
@@ -285,7 +291,7 @@ export class ModelOptimizer {
     this.#numSteps += 1;
   }
 
-  /** Finishes the launched step, given its gradient norm; of several launched steps, the first. */
+  /** Finishes the oldest launched step, with its gradient norm. */
   finishStep(gradientNorm: number): OptimizerStepResult {
     const skipped = !Number.isFinite(gradientNorm);
     if (this.#numAssumed > 0) {
@@ -329,7 +335,7 @@ export class ModelOptimizer {
 
   #update(): void {
     for (const { store, rules, runs } of this.#updated) {
-      // starts with the parameters that forward reads first, whose values are needed first
+      // starts with the parameters that forward reads first, because their values are needed first
       for (let index = runs.length - 1; index >= 0; index--) {
         for (const { matrices } of rules) matrices.take(index);
         for (const { rule, index: inRule } of runs[index]!) {
@@ -346,7 +352,7 @@ export class ModelOptimizer {
   }
 }
 
-/** Multiplies values by a factor, in the form in which memory keeps them. */
+/** Multiplies values by a factor, in their form in memory. */
 function scaleValues(
   values: KeptValues,
   { size, device, factor }: { readonly size: number; readonly device: Device; readonly factor: number },
@@ -362,14 +368,17 @@ function scaleValues(
   values.write(0, floats);
 }
 
-/** Writes the norm if no update rule does: this rank trains nothing, as on a stage without adapters. */
+/**
+ * Writes the norm if no update rule does so, because this rank trains nothing (for example, on a stage
+ * without adapters).
+ */
 function writeNorm(options: Pick<AdamwScalarsOptions, 'squares' | 'lossScale' | 'gradientNorm'>): void {
   using scalars = Tensor.empty({ shape: [5], dtype: 'float32', device: options.squares.device });
   const unused = { scalars, learningRate: 0, correction1: 1, correction2: 1, clipGrad: 0 };
   adamwScalars({ ...options, ...unused });
 }
 
-/** Returns the update of each parameter: one value for all parameters that are updated in the same way. */
+/** Returns the update of each parameter. Parameters with the same update share one value. */
 function chooseUpdate({
   optimizer,
   isDecoupled = () => false,
@@ -387,8 +396,8 @@ function chooseUpdate({
 }
 
 /**
- * Returns the sums of partial gradients, one for each axis along which some parameter's gradient is only a
- * part. The axes over which the store reduces are implied.
+ * Returns the sums of partial gradients: one for each axis along which the gradient of any parameter is a
+ * partial sum. The axes over which the store itself reduces are not included.
  */
 function listPartials(store: ParameterStore, groups: ParallelGroups): PartialGradients[] {
   return meshAxes.flatMap((axis) => {

@@ -44,7 +44,7 @@ export interface MuonOptions {
   readonly coefficientType: keyof typeof newtonSchulzCoefficients;
   /** Steps of Newton-Schulz. */
   readonly numSteps: number;
-  /** True if the matrices of queries, keys and values in one parameter are updated one by one. */
+  /** True if the matrices of queries, keys and values in a parameter are updated separately. */
   readonly splitQkv: boolean;
   /** The dtype of the factors of Newton-Schulz's matmuls. */
   readonly dtype: 'float32' | 'bfloat16';
@@ -52,9 +52,9 @@ export interface MuonOptions {
 
 /**
  * Muon (Jordan et al. 2024): the update of a matrix is the average of its gradients, with all singular values
- * brought near one. The rule is for parameters with `matrices`; other parameters need another rule (see
- * `ModelOptimizerOptions.optimizer`). The update is always computed for the whole matrix, even if several
- * ranks share the matrix.
+ * close to 1. The rule is for parameters with `matrices`; other parameters need another rule (see
+ * `ModelOptimizerOptions.optimizer`). The update is always computed for the complete matrix, even if several
+ * ranks share it.
  */
 export class Muon implements Optimizer {
   /** The name is PyTorch's. */
@@ -178,7 +178,7 @@ function listParts(
 }
 
 /**
- * Returns the separately updated matrices of a parameter that this rank holds at least in part: other ranks
+ * Returns the separately updated matrices of a parameter that are on this rank, at least in part. Other ranks
  * have other experts.
  */
 function matricesHere(
@@ -201,11 +201,12 @@ export const muonWith =
   (parameter: Parameter): Optimizer =>
     parameter.matrices.length > 0 ? muon : auxiliary;
 
-/** The polynomial a x + b x^3 + c x^5 of the singular values that one step applies. */
+/** The polynomial a x + b x^3 + c x^5 that a step applies to the singular values. */
 type NewtonSchulzCoefficients = readonly [a: number, b: number, c: number];
 
 /**
- * The polynomials of consecutive steps, repeated from the first one: Megatron-LM's `--muon-coefficient-type`.
+ * The polynomials of consecutive steps, repeated from the first, as selected by Megatron-LM's
+ * `--muon-coefficient-type`.
  */
 const newtonSchulzCoefficients = {
   /** The polynomial of Jordan et al. 2024 and of PyTorch. */
@@ -230,12 +231,12 @@ interface NewtonSchulzOptions {
   readonly shapes: ReadonlyArray<readonly [rows: number, columns: number]>;
 }
 
-/** Smaller Frobenius norms are replaced by this value: a matrix of zeros stays zero. */
+/** Smaller Frobenius norms are replaced by this value, so that a matrix of zeros stays zero. */
 const epsilon = 1e-15;
 
 /**
- * Brings the singular values of matrices near 1 by repeated application of an odd polynomial, with matmuls
- * alone (Jordan et al. 2024; Bernstein and Newhouse 2024).
+ * Changes the singular values of matrices to about 1, by repeated application of an odd polynomial that only
+ * needs matmuls (Jordan et al. 2024; Bernstein and Newhouse 2024).
  */
 class NewtonSchulz {
   readonly #options: NewtonSchulzOptions;
@@ -259,8 +260,8 @@ class NewtonSchulz {
   }
 
   /**
-   * Returns a matrix [R, C] float32 with its singular values brought near `scale`, in the dtype of the
-   * matmuls. The result is valid until the next call; the caller disposes of it.
+   * Returns a matrix [R, C] with its singular values close to `scale`, in the dtype of the matmuls. The input
+   * is float32. The result is valid until the next call. The caller disposes of it.
    */
   orthogonalize(matrix: Tensor, { scale }: { readonly scale: number }): Tensor {
     const { coefficients, numSteps } = this.#options;

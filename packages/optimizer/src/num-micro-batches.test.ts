@@ -41,7 +41,8 @@ describe('NumMicroBatches', () => {
       numShares: 2,
       rampup: { start: 2, increment: 2, samples: 30 },
     });
-    // Intervals of 10 samples: steps of 2 at 0 2 4 6 8, of 4 at 10 14 18, of 6 at 22 28, full from 34.
+    // Intervals of 10 samples: steps of 2 at 0 2 4 6 8, steps of 4 at 10 14 18, steps of 6 at 22 28, full
+    // size from 34.
     expect([0, 1, 5, 6, 10, 11].map((steps) => batches.samplesAfter(steps))).toEqual([0, 2, 10, 14, 34, 42]);
     expect(batches.iterationsFor(34)).toBe(10);
     expect(batches.iterationsFor(41)).toBe(10);
@@ -53,7 +54,7 @@ describe('NumMicroBatches', () => {
     const constant = new NumMicroBatches(sizes);
     expect(constant.iterationsFor(64, { iteration: 7, consumedSamples: 28 })).toBe(11);
     expect(constant.samplesAfter(11, { iteration: 7, consumedSamples: 28 })).toBe(60);
-    // nothing is left, and a run that is beyond its samples stays where it is
+    // no samples are left, and a run beyond its last sample does not move
     expect(constant.iterationsFor(64, { iteration: 8, consumedSamples: 64 })).toBe(8);
     expect(constant.iterationsFor(32, { iteration: 8, consumedSamples: 64 })).toBe(8);
     const growing = new NumMicroBatches({ ...sizes, rampup: { start: 2, increment: 2, samples: 30 } });

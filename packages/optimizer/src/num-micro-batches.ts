@@ -6,14 +6,14 @@ export interface BatchSizeRampup {
   readonly start: number;
   /** Samples by which the global batch grows at a time. */
   readonly increment: number;
-  /** Samples over which it grows to the full size. */
+  /** The number of samples after which the batch has its full size. */
   readonly samples: number;
 }
 
 interface BatchOptions {
   /** Samples per optimizer step over all ranks, once ramp-up is over. */
   readonly globalBatchSize: number;
-  /** Samples per forward pass on one rank. */
+  /** The number of samples in a forward pass on one rank. */
   readonly microBatchSize: number;
   readonly rampup?: BatchSizeRampup;
   /** Samples consumed before the run continues: a ramp-up that is over by then is not checked. Default: 0. */
@@ -36,18 +36,18 @@ export type NumMicroBatchesOptions = BatchOptions &
       }
   );
 
-/** A point of a training run, by its steps and by its samples. */
+/** A position in a training run, as its numbers of steps and samples. */
 export interface BatchPosition {
   /** Steps taken. */
   readonly iteration: number;
   readonly consumedSamples: number;
 }
 
-/** The batches of one step. */
+/** The batches of a step. */
 interface StepBatch {
   /** Samples of the step over all ranks. */
   readonly globalBatchSize: number;
-  /** Micro-batches of each share of the batch, which its ranks accumulate. */
+  /** The number of micro-batches in each share of the batch. The ranks of the share accumulate them. */
   readonly numMicroBatches: number;
 }
 
@@ -70,7 +70,7 @@ export class NumMicroBatches {
     checkCount('the data-parallel size', numShares);
     if (rampup !== undefined) checkRampup(rampup, { globalBatchSize });
     this.#samplesPerMicroStep = microBatchSize * numShares;
-    // batches never shrink: after the first batch of full size, all have this size
+    // batches never shrink, so after the first batch of full size all batches have this size
     const isOver = sizeAt(consumedSamples, { globalBatchSize, rampup }) === globalBatchSize;
     this.#options = {
       globalBatchSize,
@@ -85,7 +85,7 @@ export class NumMicroBatches {
   /**
    * Returns the batch of the step that begins after `consumedSamples` samples.
    *
-   * @param consumedSamples samples consumed so far in the whole training run, resumed runs included.
+   * @param consumedSamples all samples consumed so far, including samples of earlier, resumed runs
    */
   at(consumedSamples: number): StepBatch {
     const globalBatchSize = sizeAt(consumedSamples, this.#options);
@@ -104,12 +104,11 @@ export class NumMicroBatches {
   }
 
   /**
-   * Returns the last step of a training run over `trainSamples` samples: the number of complete steps that
-   * fit, so that a last incomplete batch is dropped (Megatron-LM's rule; only its ramp-up may exceed the
-   * samples).
+   * Returns the last step of a training run over `trainSamples` samples. An incomplete last batch is dropped
+   * (Megatron-LM's rule; only its ramp-up may exceed the samples).
    *
-   * @param from where the run continues; default: the start. Samples that were consumed before are counted,
-   *   with any batch sizes.
+   * @param from the position at which the run continues. Default: the start. Earlier samples count, whatever
+   *   their batch sizes
    */
   iterationsFor(trainSamples: number, from: BatchPosition = start): number {
     const { iteration, consumedSamples } = this.#rampUp(from, (_, next) => next <= trainSamples);
@@ -120,9 +119,9 @@ export class NumMicroBatches {
   }
 
   /**
-   * Returns the number of samples that are consumed after `iterations` steps of the whole training run.
+   * Returns the number of samples consumed after `iterations` steps of the complete training run.
    *
-   * @param from where the run continues; default: the start.
+   * @param from the position at which the run continues. Default: the start
    */
   samplesAfter(iterations: number, from: BatchPosition = start): number {
     const { iteration, consumedSamples } = this.#rampUp(from, (step) => step <= iterations);
@@ -181,8 +180,8 @@ type BatchSizes = Pick<BatchOptions, 'globalBatchSize'> & {
 function sizeAt(consumedSamples: number, { globalBatchSize, rampup }: BatchSizes): number {
   if (rampup === undefined || consumedSamples > rampup.samples) return globalBatchSize;
   const numIncrements = (globalBatchSize - rampup.start) / rampup.increment;
-  // Divided in this order, in doubles, as Megatron does: the interval need not be whole, and at its edges
-  // the rounding decides which step is the first of the next size.
+  // This is Megatron's order of divisions, in doubles. The interval need not be an integer, and rounding at
+  // its limits determines the first step with the next size.
   const samplesPerIncrement = rampup.samples / numIncrements;
   return rampup.start + Math.trunc(consumedSamples / samplesPerIncrement) * rampup.increment;
 }

@@ -5,7 +5,7 @@ import { describeParameterGroup } from './optimizer.js';
 const initialization = { kind: 'zeros' } as const;
 
 describe('describeParameterGroup', () => {
-  it('gives the fans of the whole matrix, not those of the shard', () => {
+  it('gives the fans of the whole matrix, not of the shard', () => {
     const slices = [
       { start: 0, end: 2 },
       { start: 0, end: 3 },

@@ -15,21 +15,21 @@ import type { ParallelGroups } from './store/parallel-groups.js';
 import type { ParameterStore } from './store/parameter-store.js';
 import { WholeMatrices } from './whole-matrices.js';
 
-/** Contiguous elements of an owned range whose parameters have one update rule. */
+/** Contiguous elements of an owned range whose parameters have the same update rule. */
 export interface RunOfParameters extends FlatRange {
   /** The number of the rule. */
   readonly rule: number;
-  /** The index among the runs of its rule. */
+  /** The index among the runs of the rule. */
   readonly index: number;
   /** The parameters with elements in the run. */
   readonly ranges: readonly ParameterRange[];
-  /** The position of its first element in the states of its rule, which contain only runs of the rule. */
+  /** The position of the first element in the states of the rule, which contain only this rule's runs. */
   readonly stateStart: number;
-  /** The number of its first segment among the segments of its rule's runs. */
+  /** The number of the first segment among the segments of the rule's runs. */
   readonly segmentStart: number;
 }
 
-/** Returns the number of segments of a run: one for each parameter, or one of padding. */
+/** Returns the number of segments in a run: one for each parameter, or one segment of padding. */
 const countSegments = ({ ranges }: Pick<RunOfParameters, 'ranges'>): number => Math.max(1, ranges.length);
 
 /**
@@ -37,7 +37,7 @@ const countSegments = ({ ranges }: Pick<RunOfParameters, 'ranges'>): number => M
  */
 export interface ParameterUpdate {
   readonly optimizer: Optimizer;
-  /** True if it takes the decoupled learning rate of a step. */
+  /** True if the parameters use the decoupled learning rate of a step. */
   readonly isDecoupled: boolean;
 }
 
@@ -47,13 +47,13 @@ interface RunsOfRule extends ParameterUpdate {
   readonly stateSize: number;
   /** Segments of the runs. */
   readonly numSegments: number;
-  /** Tells whether the rule applies to a parameter. */
+  /** Returns true if the rule applies to a parameter. */
   readonly appliesTo: (parameter: Parameter) => boolean;
 }
 
 /**
- * Divides the owned ranges into runs of parameters with one rule; padding belongs to the run of the parameter
- * before it. If all parameters have one rule, the runs are the owned ranges.
+ * Divides the owned ranges into runs of parameters with the same rule. Padding belongs to the run of the
+ * parameter before it. If all parameters have the same rule, the runs are the owned ranges.
  */
 export function runsByRule(
   { owned, ranges }: ParameterStore,
@@ -94,7 +94,7 @@ export function runsByRule(
 }
 
 interface Group {
-  /** The rule of its first parameter; absent where there is padding only. */
+  /** The rule of the first parameter; absent for padding only. */
   readonly rule: ParameterUpdate | undefined;
   readonly start: number;
   readonly ranges: ParameterRange[];
@@ -121,29 +121,29 @@ function groupsIn(
     : [{ rule: undefined, start: held.start, ranges: [] }];
 }
 
-/** Part of a parameter whose state this rank holds. */
+/** A slice of a parameter whose state is on this rank. */
 interface StateRange extends FlatRange {
   readonly values: KeptValues;
 }
 
-/** A named state of the parameters of one update rule, for checkpoints. */
+/** A named state of the parameters with the same update rule, for checkpoints. */
 export interface OptimizerStateTensor extends OptimizerState {
-  /** The store of its parameters. */
+  /** The store of the parameters. */
   readonly store: ParameterStore;
   readonly buffer: Tensor;
   /** The factors of the segments, if the dtype has scales. */
   readonly scales: Tensor | undefined;
-  /** The parts of a parameter on this rank; undefined if its rule does not keep the state. */
+  /** The slices of a parameter on this rank; undefined if the parameter's rule does not have the state. */
   readonly listParts: (range: ParameterRange) => readonly StateRange[] | undefined;
 }
 
 /** The group of padding without a parameter. */
 const paddingGroup: ParameterGroup = { decays: false, kind: 'vector', fanIn: 1, fanOut: 1 };
 
-/** An update rule with the parameters of a store that it updates on this rank, and their states. */
+/** An update rule, with the parameters of a store that it updates on this rank, and their states. */
 export class RuleOfParameters {
   readonly optimizer: BoundOptimizer;
-  /** True if its parameters are updated with the decoupled learning rate of a step. */
+  /** True if the parameters use the decoupled learning rate of a step. */
   readonly isDecoupled: boolean;
   readonly states: readonly OptimizerStateTensor[];
   readonly matrices: WholeMatrices;
@@ -206,7 +206,7 @@ export class RuleOfParameters {
   }
 }
 
-/** Refuses a store whose values a rule cannot update. */
+/** Rejects a store with values that a rule cannot update. */
 function checkLayout(
   { isPrecisionAware = false }: Optimizer,
   { storesRemainders, gradientDtype }: ParameterStore,

@@ -7,13 +7,14 @@ import { copiesAlong, type ParallelGroups } from './store/parallel-groups.js';
 import type { ParameterStore } from './store/parameter-store.js';
 
 /**
- * Sums partial gradients over a group, all in one operation. Each member has computed only a part (layer
- * norms, row-parallel biases and the position embedding under sequence parallelism, Korthikanti et al. 2022,
- * section 4.2.2; a tied word embedding on both ends of a pipeline).
+ * Sums partial gradients over a group in a single operation. Each member has computed a partial sum of these
+ * gradients: layer norms, row-parallel biases and the position embedding under sequence parallelism
+ * (Korthikanti et al. 2022, section 4.2.2), and a tied word embedding on the first and the last stage of a
+ * pipeline.
  *
- * The sum runs after the store's reduction, so that the reduction can overlap with backward, and covers only
- * the elements that a rank updates. Sums over tensor-parallel and data-parallel ranks commute, and all ranks
- * use the same order.
+ * The store reduces gradients before this sum, so that its reduction can overlap with backward. The sum then
+ * covers only the elements that a rank updates. Sums over tensor-parallel and data-parallel ranks commute,
+ * and all ranks use the same order.
  */
 export class PartialGradients {
   readonly #store: ParameterStore;
@@ -29,8 +30,8 @@ export class PartialGradients {
     this.#group = group;
     this.#parts = ranges.flatMap((range) => listOwnedParts(store, range));
     const size = this.#parts.reduce((sum, { start, end }) => sum + end - start, 0);
-    // members of the group have the same layout: if this member has nothing to sum, no member has; and a
-    // single part (a tied embedding, which is large) is summed in place
+    // members of the group have the same layout, so all members have something to sum, or none. A single
+    // tensor (a tied embedding, which is large) is summed in place
     this.#joined =
       this.#parts.length < 2
         ? undefined
@@ -59,7 +60,7 @@ export class PartialGradients {
     this.dispose();
   }
 
-  /** Calls `body` with each part of the gradients and its view of the joined buffer. */
+  /** Calls `body` with each slice of the gradients and its view of the joined buffer. */
   #forParts(joined: Tensor, body: (part: Tensor, place: Tensor) => void): void {
     let offset = 0;
     for (const range of this.#parts) {
@@ -71,7 +72,7 @@ export class PartialGradients {
   }
 }
 
-/** Number of gradients that are converted at a time, so that they stay in the cache of a processor. */
+/** The number of gradients to convert at a time, so that they stay in the cache of a processor. */
 const gradientsAtATime = 2 ** 18;
 
 /** Adds the sum of squares of gradients, in float32 or bfloat16, to `output`, [1] float64. */
@@ -92,10 +93,10 @@ export function addSquares(output: Tensor, gradients: Tensor): void {
 }
 
 /**
- * Norm of the gradients of all parameters of the whole model, each value counted once: a rank counts its part
- * of every store (`counted`, the same with and without a distributed optimizer, so that both give the same
- * bits), and a parameter that other ranks hold as well only if it is the first of these ranks. Squares are
- * summed in float64, over ranks in their order.
+ * The norm of the gradients of all parameters of the complete model. Each value counts once: a rank counts
+ * its part of every store (`counted`), and counts a parameter that other ranks also have only if it is the
+ * first of these ranks. `counted` does not depend on the distributed optimizer, so that the bits do not
+ * depend on it either. Squares are summed in float64, in the order of the ranks.
  */
 export class GradientNorm {
   readonly #runs: readonly Tensor[];
@@ -113,8 +114,8 @@ export class GradientNorm {
 
   /**
    * Computes the square of the norm of reduced gradients, [1] float64, which stays on the device. It is the
-   * same on all ranks, and infinite or NaN on all ranks if it is so on one. This object owns the tensor; the
-   * next call overwrites it.
+   * same on all ranks. If it is infinite or NaN on one rank, it is so on all ranks. This object owns the
+   * tensor, and the next call overwrites it.
    */
   computeSquare(): Tensor {
     this.#squares.zero();
@@ -133,7 +134,7 @@ export class GradientNorm {
 }
 
 /**
- * Returns the longest ranges in which every element counts on this rank. Padding is zero and may be included.
+ * Returns the longest ranges on this rank in which every element counts. Padding is zero and may be included.
  */
 function countedRuns({ counted, ranges }: ParameterStore, groups: ParallelGroups): FlatRange[] {
   return counted.flatMap((part) => {

@@ -8,10 +8,10 @@ import type { ParallelGroups } from './store/parallel-groups.js';
 import type { ParameterStore } from './store/parameter-store.js';
 import type { SharedGradients } from './store/stored-gradients.js';
 
-/** One of the `matrices` of a parameter. */
+/** An entry in the `matrices` of a parameter. */
 export interface MatrixOfParameter {
   readonly range: ParameterRange;
-  /** A box of the whole parameter. */
+  /** A box of the complete parameter. */
   readonly box: readonly Slice[];
 }
 
@@ -20,7 +20,10 @@ const measureShape = (box: readonly Slice[]): number[] => box.map(({ start, end 
 const computeStrides = (shape: readonly number[]): number[] =>
   shape.map((_, dim) => countElements(shape.slice(dim + 1)));
 
-/** Returns a view of the box `part` of a tensor that holds the box `whole`, both of one parameter. */
+/**
+ * Returns a view of the box `part` in a tensor that contains the box `whole`. Both are boxes of the same
+ * parameter.
+ */
 function boxIn(tensor: Tensor, { whole, part }: { whole: readonly Slice[]; part: readonly Slice[] }): Tensor {
   const strides = computeStrides(measureShape(whole));
   const offset = part.reduce((sum, { start }, dim) => sum + (start - whole[dim]!.start) * strides[dim]!, 0);
@@ -45,7 +48,7 @@ const isSame = (left: readonly Slice[], right: readonly Slice[]): boolean =>
  */
 export class WholeMatrices {
   readonly #store: ParameterStore;
-  /** The processes that hold shards of one matrix: tp, of experts etp. */
+  /** The processes that share a matrix: along tp, for experts along etp. */
   readonly #sharing: ProcessGroup | undefined;
   /** The parameters whose matrices are read. */
   readonly #parameters: readonly Parameter[];
@@ -69,7 +72,7 @@ export class WholeMatrices {
     this.#parameters = all.filter((parameter) => parameter.matrices.length > 0 && isRead(parameter));
   }
 
-  /** Allocates the memory that `read` needs for these matrices, so that no step allocates. */
+  /** Allocates the memory that `read` needs for these matrices, so that no step allocates memory. */
   reserve(matrices: readonly MatrixOfParameter[]): void {
     const sizes = matrices
       .filter(({ range, box }) => !isSame(box, range.parameter.slices))
@@ -111,9 +114,9 @@ export class WholeMatrices {
   }
 
   /**
-   * Returns a reserved matrix [outputs, inputs] float32, gathered from all ranks that share it (tp, of
-   * experts etp), which must all call this method in the same order. The tensor is valid until the next call
-   * or `write`; the caller disposes of it.
+   * Returns a reserved matrix [outputs, inputs] float32, gathered from all ranks that share it (along tp, for
+   * experts along etp). All these ranks must call this method in the same order. The tensor is valid until
+   * the next call or `write`. The caller disposes of it.
    */
   read({ range, box }: MatrixOfParameter): Tensor {
     const { parameter } = range;
@@ -143,7 +146,7 @@ export class WholeMatrices {
     return whole;
   }
 
-  /** Writes this rank's shard of a matrix [outputs, inputs], in any floating dtype. */
+  /** Writes this rank's shard of a matrix [outputs, inputs], in any floating-point dtype. */
   write({ range, box }: MatrixOfParameter, matrix: Tensor): void {
     const { slices } = range.parameter;
     const part = intersection(box, slices);
@@ -162,7 +165,10 @@ export class WholeMatrices {
     this.dispose();
   }
 
-  /** Returns the box of each rank's shard of a matrix; one box if each rank holds the whole matrix. */
+  /**
+   * Returns the box of each rank's shard of a matrix. There is only one box if each rank has the complete
+   * matrix.
+   */
   #listShards(
     { name, slices }: Parameter,
     { box, own }: { readonly box: readonly Slice[]; readonly own: readonly Slice[] },

@@ -8,7 +8,7 @@ import {
 import { checkSchedule } from './simulator/check-schedule.js';
 
 /**
- * Formats the schedule in the file format of `parseScheduleCsv`: one line per rank, with its actions in
+ * Formats the schedule in the file format of `parseScheduleCsv`. Each rank has a line with its actions in
  * order, separated by commas.
  */
 export function formatScheduleCsv({ actions }: PipelineSchedule): string {
@@ -16,11 +16,11 @@ export function formatScheduleCsv({ actions }: PipelineSchedule): string {
 }
 
 /**
- * Reads a schedule file. Line r has the actions of rank r - 1 in order, separated by commas. An action is
- * chunk, kind (F, B, I or W) and micro-batch, as in `0F0,0F1,0B0,0B1`; chunks and micro-batches are counted
- * from 0. Empty cells (idle slots) and blanks around a cell are skipped. Chunks are numbered in the order of
- * the model, and each is on the rank of its line. PyTorch's schedule files of compute actions have this
- * format.
+ * Parses a schedule file. Line r contains the actions of rank r - 1 in order, separated by commas. An action
+ * is chunk, kind (F, B, I or W) and micro-batch, as in `0F0,0F1,0B0,0B1`; chunks and micro-batches are
+ * counted from 0. Empty cells (idle slots) and blanks around a cell are skipped. Chunks are numbered in the
+ * order of the model, and each belongs to the rank of its line. PyTorch's schedule files of compute actions
+ * have this format.
  *
  * `name`: the name of the schedule, also in errors: the file's name
  *

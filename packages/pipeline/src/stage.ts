@@ -1,9 +1,9 @@
 import type { Tensor, TensorOptions, TypedArray } from '@mtl/kernels';
 
 /**
- * Factors of the losses, by name: each value of a loss enters the total of a global batch with its factor.
- * The factor is the loss scale times the weight of the loss, divided by the number of units (tokens, samples)
- * of the global batch over which this loss is a mean.
+ * Factors of the losses, by name. In the total of a global batch, each value of a loss is multiplied by the
+ * factor. The factor is the loss scale times the weight of the loss, divided by the number of units (tokens,
+ * samples) of the global batch over which this loss is a mean.
  */
 export type LossFactors = Readonly<Record<string, number>>;
 
@@ -12,42 +12,39 @@ export type Upload = (values: TypedArray, options: Required<TensorOptions>) => T
 
 /** A micro-batch after its stage's `load` has copied it to the device. */
 export interface LoadedBatch {
-  /**
-   * Text that distinguishes the passes of this micro-batch from passes of other micro-batches whose uploads
-   * have the same shapes; default: none.
-   */
+  /** Text that distinguishes passes with the same shapes of uploads but other operations. Default: none. */
   readonly variant?: string | undefined;
   release(): void;
 }
 
 /** The inputs of a stage for one micro-batch. */
 export interface StageForward<Batch> {
-  /** Identifies the micro-batch until its backward is done; several may be in flight. */
+  /** Identifies the micro-batch until the end of its backward. Several may be in flight. */
   readonly microBatch: number;
-  /** The data of the micro-batch; only the first and the last stage read it. */
+  /** The data of the micro-batch. Only the first and the last stage read it. */
   readonly batch: Batch;
-  /** The factors of the losses that this stage computes; factors of other losses are ignored. */
+  /** The factors of the losses that this stage computes. Factors of other losses are ignored. */
   readonly lossFactors: LossFactors;
   /**
    * The boundary activations [S, B, H] from the previous stage; absent on the first stage. The caller
-   * disposes them.
+   * disposes of them.
    */
   readonly input?: Tensor | undefined;
   /**
-   * True for the micro-batch whose backward completes the gradients of the stage's weights in a training
-   * step: gradients are reduced during this backward. Undefined: not known.
+   * True for the micro-batch whose backward completes the weight gradients of the stage in a training step.
+   * Gradients are reduced during this backward. Undefined: not known.
    */
   readonly endsStep?: boolean | undefined;
   /**
-   * The result of the stage's `load` for this micro-batch; the stage takes ownership. Default: the stage
+   * The result of the stage's `load` for this micro-batch, which the stage then owns. Default: the stage
    * itself calls `load`.
    */
   readonly loaded?: LoadedBatch | undefined;
 }
 
 /**
- * A loss of a micro-batch: its values (one per token, one per sample, or one sum) and the factors with which
- * they enter the total, both float32 [n].
+ * A loss of a micro-batch: its values (one per token, one per sample, or one sum), and their factors in the
+ * total. Both are float32 [n].
  */
 export interface StageLoss {
   /** The name of the loss in metrics.jsonl, for example `lm_loss`. */
@@ -58,9 +55,9 @@ export interface StageLoss {
 }
 
 /**
- * A model chunk (consecutive layers) as pipeline schedules use it. Forward and the two halves of backward are
- * separate, so that a schedule can delay the weight half (zero bubble). A trainer needs no knowledge of the
- * model.
+ * A model chunk (consecutive layers) in the form for pipeline schedules. Forward and the two halves of
+ * backward are separate, so that a schedule can delay the weight half (zero bubble). A trainer does not
+ * depend on the model.
  */
 export interface Stage<Batch> {
   readonly isFirst: boolean;
@@ -69,7 +66,7 @@ export interface Stage<Batch> {
   boundaryShape(batch: Batch): readonly number[];
   /**
    * Copies the data that the passes of a micro-batch read to the device, using only `upload`, and always in
-   * the same order. Absent if passes differ in more than the values of these tensors: such passes cannot be
+   * the same order. Absent if passes differ in more than the values of these tensors. Such passes cannot be
    * recorded and launched again (`GraphedStage`).
    */
   load?(call: Pick<StageForward<Batch>, 'batch' | 'lossFactors'>, upload: Upload): LoadedBatch;
@@ -79,24 +76,24 @@ export interface Stage<Batch> {
   forward(call: StageForward<Batch>): Tensor | undefined;
   /**
    * Runs the input half of backward: reads the gradient of forward's result (absent on the last stage) and
-   * returns the gradient of the stage's input (none on the first stage). With `weights`, the weight half is
-   * done in the same sweep.
+   * returns the gradient of the stage's input (none on the first stage). With `weights`, also runs the weight
+   * half.
    */
   backwardInput(call: {
     readonly microBatch: number;
     readonly outputGradient?: Tensor | undefined;
     readonly weights?: boolean;
   }): Tensor | undefined;
-  /** Runs the weight half of a micro-batch whose input half is done. */
+  /** Runs the weight half of a micro-batch after its input half. */
   backwardWeight(call: { readonly microBatch: number }): void;
   /**
-   * Returns, after the input half of backward (or `evaluate`), the losses that this stage has computed for a
-   * micro-batch; any stage may have losses. The caller disposes the losses. Losses with the same name are
-   * added.
+   * Returns the losses that this stage has computed for a micro-batch, after the input half of backward (or
+   * `evaluate`). Any stage may have losses. The caller disposes of the losses. Losses with the same name are
+   * summed.
    */
   takeLosses(microBatch: number): readonly StageLoss[];
   /** Runs forward without keeping anything; the losses of the stage are ready at once (`takeLosses`). */
   evaluate(call: StageForward<Batch>): Tensor | undefined;
-  /** Releases micro-batches whose backward will not run (after an error): one micro-batch, or all. */
+  /** Releases micro-batches whose backward will not run after an error: one micro-batch, or all. */
   abandon(microBatch?: number): void;
 }

@@ -63,7 +63,7 @@ describe.each([
 ])('$name at its full size', ({ name, flags, vocabulary, count, billions, worldSize }) => {
   const configuration = configureRun(flags, worldSize);
 
-  it('has as many parameters as the published model, each in its place once', async () => {
+  it('has the number of parameters of the published model, each in its place once', async () => {
     const run = await dryRun(configuration);
     expect(run.numParameters).toBe(count);
     const { pipelineModelParallelSize: p, expertModelParallelSize: e } = configuration.parallel;

@@ -21,7 +21,7 @@ export interface RunInformation {
   readonly record: RunRecord | undefined;
 }
 
-/** Returns whether a folder is a run folder: it has a record, metrics or a checkpoint. */
+/** Returns true if a folder is a run folder: it has a record, metrics or a checkpoint. */
 export function isRun(directory: string): boolean {
   if (existsSync(runRecordPath(directory)) || existsSync(metricsPath(directory))) return true;
   try {

@@ -80,7 +80,7 @@ const startSchema = z.object({
     expertTensor: count.optional(),
   }),
   datasets: z.array(z.union([datasetSchema, taskDataSchema])),
-  /** How the start ended; absent while it runs, or if its process was killed. */
+  /** The end of the start; absent while it runs, or if its process was killed. */
   end: z
     .object({
       time: text,

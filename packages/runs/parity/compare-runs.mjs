@@ -5,9 +5,9 @@ import { findFlips, readRoutings } from './routing.mjs';
 import { readStates } from './states.mjs';
 
 /**
- * Reads the output of a run: its losses and gradient norms by step, the gradients of its first step by name,
- * and the experts that each token chose. If the run followed the states of one process, it also reads the
- * differences of states.
+ * Reads the output of a run: losses and gradient norms by step, gradients of the first step by name, and the
+ * experts of each token. If the run followed the states of a single process, also reads the differences of
+ * states.
  */
 export async function readRun({ metrics, gradients }) {
   const steps = readFileSync(metrics, 'utf8')
@@ -28,12 +28,12 @@ export async function readRun({ metrics, gradients }) {
 }
 
 /**
- * Returns the largest relative differences of losses and norms between two runs, up to the step in which a
- * token chooses another expert, and that step.
+ * Returns the largest relative differences of losses and norms between two runs, and the step in which a
+ * token first chooses another expert. Only steps before it are compared.
  */
 export function compareRuns(run, reference) {
   const [flip] = findFlips(run.routings, reference.routings);
-  // a token that chooses another expert changes more than rounding does
+  // another expert for a token changes results by more than rounding
   const comparable = reference.steps.slice(0, flip?.isNearTie ? flip.iteration - 1 : undefined);
   const largest = (name) =>
     Math.max(0, ...comparable.map((step, index) => relative(run.steps[index]?.[name], step[name])));
@@ -47,15 +47,13 @@ export function compareRuns(run, reference) {
   return { loss, gradientNorm: largest('grad_norm'), gradients, flip };
 }
 
-/**
- * Returns the name lm_loss; for a model with several losses, also the names of the others and of the total.
- */
+/** Returns the name lm_loss. For a model with several losses, also returns the other losses and the total. */
 const listLosses = ({ steps }) => Object.keys(steps[0]).filter((name) => name.endsWith('_loss'));
 
 /**
- * Returns the largest relative differences between steps of a layout and of one process that start from the
- * same states: differences of losses, of norms, and of the states after the step. Steps in which a token
- * chooses another expert are left out and returned separately.
+ * Compares steps of a layout with steps of a single process that start from the same states. Returns the
+ * largest relative differences of losses, of norms, and of the states after the step. Steps in which a token
+ * chooses another expert are returned separately.
  */
 export function compareSteps(run, reference) {
   const flips = findFlips(run.routings, reference.routings);

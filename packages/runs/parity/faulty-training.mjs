@@ -2,7 +2,8 @@ import { scale, sumOfSquares, Tensor } from '@mtl/kernels';
 import { listOwnedParts } from '@mtl/optimizer';
 
 /**
- * Injects one fault into a training run, each a mistake that could really be made. For fault injection only.
+ * Injects a fault into a training run. Each fault is a mistake that programmers could make. For fault
+ * injection only.
  */
 export function faultyTraining(training, fault) {
   const isSecond = training.processes.groups.world?.rank === 1;
@@ -27,7 +28,7 @@ export function faultyTraining(training, fault) {
   if (fault === 'forget-highest-scores' && isSecond) forgetHighestScores(training);
 }
 
-/** Shifts the global numbers of this rank's samples, which determine all its dropout masks. */
+/** Shifts the global numbers of this rank's samples. These numbers determine all dropout masks. */
 function shiftSamples({ part }) {
   const [stage] = part.stages.values();
   const forward = stage.forward.bind(stage);
@@ -42,7 +43,9 @@ function dropScatteredSums({ optimizer }) {
   for (const { group } of optimizer.stores) group.reduceScatter = () => ({ wait: () => {}, isDone: true });
 }
 
-/** Leaves gathered values as they are after an update, as if the next pass need not gather them again. */
+/**
+ * Does not update gathered values after an optimizer step, as if the next pass need not gather them again.
+ */
 function keepStaleValues({ optimizer }) {
   for (const store of optimizer.stores) store.publish = () => {};
 }
@@ -74,8 +77,8 @@ function shiftOneMask({ part }) {
 }
 
 /**
- * Shifts labels after a sequence is divided: the last label of a chunk is wrong, since it should be the first
- * token of the next chunk.
+ * Shifts labels after a sequence is divided. The last label of each chunk is then wrong, because it should be
+ * the first token of the next chunk.
  */
 function shiftLabelsOfChunks({ part }) {
   for (const stage of part.stages.values()) {
@@ -101,7 +104,7 @@ function countTokensOfCopies({ trainer }) {
   Object.defineProperty(trainer.ranks, 'isFirstOfSequence', { get: () => true });
 }
 
-/** Counts the positions of hidden dropout from the first position of this rank. */
+/** Counts the positions of hidden dropout from this rank's first position. */
 function dropByLocalPosition({ part }) {
   for (const stage of part.stages.values()) {
     const { sequence } = stage;
@@ -121,7 +124,8 @@ function dropByLocalPosition({ part }) {
 }
 
 /**
- * Gives each layer of this stage the window of the next one, as if layers were counted from another stage's.
+ * Gives each layer of this stage the window of the next layer, as if the layers were counted from another
+ * stage.
  */
 function countLayersOfStages({ part }) {
   for (const { blocks } of part.stages.values()) {
@@ -160,7 +164,7 @@ function forgetHighestScores({ part }) {
   }
 }
 
-/** Leaves out what this rank adds to the gradients of the sinks. */
+/** Leaves out this rank's contribution to the gradients of the sinks. */
 function dropSinkGradients({ optimizer, part }) {
   const sinks = part.parameters.filter(({ name }) => name.endsWith('softmax_offset'));
   afterReduction(
@@ -179,7 +183,7 @@ function useStaleInput({ part }) {
   let before;
   stage.forward = (call) => {
     const stale = before ?? call.input;
-    // a view keeps the memory of a tensor that its owner disposes of
+    // a view keeps the tensor's memory after its owner disposes of the tensor
     before = call.input.view({ shape: call.input.shape });
     const output = forward({ ...call, input: stale });
     if (stale !== call.input) stale.dispose();
@@ -221,7 +225,7 @@ function countTiedWeightTwice({ optimizer, processes, part }) {
 
 const listLoads = ({ stages }) => [...stages.values()].flatMap(({ expertLoads }) => expertLoads);
 
-/** Makes this rank report that its experts got no rows. */
+/** Makes this rank report that its experts received no rows. */
 function dropExpertCounts({ part }) {
   for (const load of listLoads(part)) {
     const take = load.take.bind(load);
@@ -229,7 +233,7 @@ function dropExpertCounts({ part }) {
   }
 }
 
-/** Moves the biases of experts by twice the rate, as if each step moved them twice. */
+/** Moves the expert biases by twice the rate, as if each step moved them twice. */
 function moveBiasesTwice({ part }) {
   for (const load of listLoads(part)) load.updateRate *= 2;
 }
@@ -247,7 +251,7 @@ function averageExpertGradients({ optimizer, processes }) {
   });
 }
 
-/** Does not reduce the gradient of the shared experts' gate: it stays the gradient of this rank's rows. */
+/** Skips the reduction of the shared experts' gate gradient, so that it covers only this rank's rows. */
 function skipSharedGateSum({ optimizer, part }) {
   const gates = part.parameters.filter(({ name }) => name.endsWith('gate_weight'));
   let own;
@@ -260,7 +264,7 @@ function skipSharedGateSum({ optimizer, part }) {
   );
 }
 
-/** Calls `before` just before each reduction of gradients, and `after` just after it. */
+/** Calls `before` immediately before each reduction of gradients, and `after` immediately after it. */
 function afterReduction(optimizer, after, before = () => {}) {
   const reduce = optimizer.reduceGradients.bind(optimizer);
   const launch = optimizer.launchStep.bind(optimizer);
@@ -286,7 +290,7 @@ function findHead({ stages }) {
 const findStore = ({ stores }, parameter) =>
   stores.find(({ ranges }) => ranges.some((range) => range.parameter === parameter));
 
-/** Returns the sum of squares of this rank's reduced part of a parameter's gradient. */
+/** Returns the sum of squares of the gradient slice that this rank has reduced. */
 function squares(optimizer, parameter) {
   const output = Tensor.zeros({ shape: [1], dtype: 'float64', device: 'cpu' });
   const store = findStore(optimizer, parameter);

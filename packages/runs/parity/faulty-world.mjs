@@ -3,8 +3,8 @@ import { Tensor } from '@mtl/kernels';
 const done = { wait: () => {}, isDone: true };
 
 /**
- * Returns a world whose groups have one injected fault, the same on all ranks, so that nothing hangs. For
- * fault injection only.
+ * Returns a world whose groups have an injected fault. The fault is the same on all ranks, so that nothing
+ * hangs. For fault injection only.
  */
 export function faultyWorld(world, fault) {
   const wrap = (group) => faultyGroup(group, fault);
@@ -44,10 +44,10 @@ function faultyGroup(group, fault) {
         if (name === 'tp' && tensor.shape.length === 3 && ++numSums === 3 && fault === 'drop-tensor-reduce') {
           return done;
         }
-        // in a pipeline of two stages, the first and the last stage are the whole group
+        // with two pipeline stages, the group of the first and the last stage contains all stages
         const isAlongPipeline = name === 'pp' || name === 'embedding';
         if (fault === 'skip-tied-sum' && isAlongPipeline && tensor.dtype === 'float32') return done;
-        // sums of partial gradients come as one vector
+        // sums of partial gradients are single vectors
         const isPartialSum = name === 'tp' && tensor.shape.length === 1 && tensor.size > 500;
         if (isPartialSum && fault === 'drop-partial-sums') return done;
         if (isPartialSum && fault === 'skip-one-partial-gradient') return sumAllButTheLast(target, tensor);
@@ -58,9 +58,9 @@ function faultyGroup(group, fault) {
 }
 
 /**
- * Subtracts some of the counted tokens from the numbers that a rank shares before a step. The tokens come
- * after the number of ranks without data; in the sum after the passes, that place has the peak of rank 0,
- * which is 0 on the others.
+ * Subtracts some counted tokens from the numbers that a rank shares before a step. The tokens follow the
+ * number of ranks without data. In the sum after the passes, this position has the peak of rank 0, which is 0
+ * on other ranks.
  */
 function shrinkCount(tensor) {
   if (tensor.dtype !== 'float64' || tensor.size < 2) return;
@@ -95,7 +95,7 @@ function swapTwoMessages(group) {
     numSent += 1;
     if (numSent > 2) return group.send(tensor, options);
     if (numSent === 1) {
-      // a view keeps the memory of a tensor that its owner disposes of
+      // a view keeps the tensor's memory after its owner disposes of the tensor
       held = { tensor: tensor.view({ shape: tensor.shape }), work: undefined };
       const first = held;
       return { wait: () => first.work.wait(), isDone: false };

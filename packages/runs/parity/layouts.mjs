@@ -1,7 +1,7 @@
 /**
- * The layouts of processes that `npm run dev -- parity` compares with one process: one list by default, and
- * all combinations with `--all`. A layout consists of its sizes along the axes of the mesh, its traits and
- * its precision; dropout is 0.1 in every layout.
+ * The layouts of processes that `npm run dev -- parity` compares with a single process: a list by default,
+ * and all combinations with `--all`. A layout has sizes along the axes of the mesh, traits and a precision.
+ * Dropout is 0.1 in every layout.
  */
 
 import { mergeOptions } from '@mtl/configuration/testing/merge-options';
@@ -21,14 +21,14 @@ import { mergeOptions } from '@mtl/configuration/testing/merge-options';
 /** @typedef {ParityLayout & { fault: string, noticedBy: 'loss' | 'gradientNorm' | 'gradients' }} Fault */
 
 const sizeOptions = { tp: 'tensorModelParallelSize', pp: 'pipelineModelParallelSize' };
-/** Sizes along axes that only some models and layouts have. */
+/** Sizes along axes that exist only for some models and layouts. */
 const otherSizeOptions = {
   cp: 'contextParallelSize',
   ep: 'expertModelParallelSize',
   etp: 'expertTensorParallelSize',
 };
 
-/** Traits of a layout in addition to sizes, and the options that enable them. */
+/** Traits of a layout other than sizes, and the options that enable them. */
 export const traits = {
   'sequence parallel': { layout: { sequenceParallel: true } },
   'distributed optimizer': {
@@ -101,10 +101,10 @@ const [softCaps, qkClip, partlyRotated, groups] = [
   'rotation of a part of each head',
   'groups of 2 heads',
 ];
-/** Sequences have several documents, which do not see each other. */
+/** Sequences contain several documents, which do not attend to each other. */
 export const documents = 'documents';
 traits[normAfter] = { model: { layerNormPlacement: 'post' } };
-// the number of counted tokens also differs along a sequence
+// the number of counted tokens also differs along the sequence
 traits[documents] = { data: { resetAttentionMask: true, resetPositionIds: true, eodMaskLoss: true } };
 traits[window] = { model: { windowSize: '9,0' } };
 traits[someWindows] = { model: { windowSize: '9,0', windowAttnSkipFreq: '2' } };
@@ -113,8 +113,8 @@ traits[zeroSinks] = { model: { softmaxType: 'off-by-one' } };
 traits[someRotated] = { model: { noRopeFreq: '2' } };
 // among the scores and logits of so small a model
 traits[softCaps] = { model: { attnLogitSoftcapping: 0.1, finalLogitSoftcapping: 5 } };
-// larger weights than usual give scores of about 1; below the highest scores of some heads and steps, above
-// others. Not for models with blocks of Llama, which have weights of their own
+// Weights larger than usual give scores of about 1. The threshold is below the highest scores of some heads
+// and steps, and above others. The trait is not for models with blocks of Llama, which set their own weights
 traits[qkClip] = {
   model: { initMethodStd: 0.06 },
   optimizer: { qkClip: true, qkClipThreshold: 0.5, qkClipAlpha: 0.7 },
@@ -122,7 +122,7 @@ traits[qkClip] = {
 // 4 of 10 features of a head, or 6 of 16
 traits[partlyRotated] = { model: { positionEmbeddingType: 'rope', rotaryPercent: 0.4 } };
 traits[groups] = { model: { groupQueryAttention: true, numQueryGroups: 2 } };
-/** Traits that give layers windows, sinks, rotations, caps or groups of heads of their own. */
+/** Traits that give layers separate windows, sinks, rotations, caps or groups of heads. */
 export const traitsOfLayers = [
   ...[someWindows, sinks, zeroSinks, someRotated],
   ...[softCaps, qkClip, partlyRotated, groups],
@@ -137,8 +137,7 @@ const chooseNumLayers = ({ pp }, with_) =>
 const mostLayers = 16;
 
 /**
- * @param sizes along tp, cp, pp and dp, and for experts along ep and etp. The default of each size is 1; the
- *   default of etp is the size of tp
+ * @param sizes along tp, cp, pp and dp, and for experts along ep and etp. Default: 1; for etp the size of tp
  */
 function layout(sizes, with_ = [], precision = 'fp32') {
   const { tp = 1, cp = 1, pp = 1, dp = 1 } = sizes;
@@ -167,7 +166,9 @@ function layout(sizes, with_ = [], precision = 'fp32') {
   };
 }
 
-/** Returns a layout of BERT. Its two losses have separate counts, and its matmuls leave out padding. */
+/**
+ * Returns a layout of BERT. The model's two losses have separate counts, and its matmuls leave out padding.
+ */
 const bert = (layoutOfGpt) => ({
   ...layoutOfGpt,
   model: 'bert',
@@ -177,8 +178,8 @@ const bert = (layoutOfGpt) => ({
 
 /**
  * Weights are initialized with 0.05. With 0.02, RMSNorm multiplies gradients of the small residual stream so
- * much that norms reach 18; steps with such norms amplified rounding of 1e-8 to 1e-1 although only the order
- * of sums differed.
+ * much that norms reach 18. Steps with such norms amplified rounding from 1e-8 to 1e-1, although only the
+ * order of sums differed.
  */
 const llamaBlocks = {
   model: {
@@ -196,7 +197,7 @@ const llamaBlocks = {
     untieEmbeddingsAndOutputWeights: true,
   },
 };
-/** Returns a layout of a GPT with blocks of Llama. Its reference run has these blocks too. */
+/** Returns a layout of a GPT with blocks of Llama. Its reference run has the same blocks. */
 const llama = (layoutOfGpt) => ({
   ...layoutOfGpt,
   model: 'llama',
@@ -249,7 +250,7 @@ const withExperts = (model, name, options) => (layoutOfGpt) => ({
 });
 const qwen = withExperts('qwen-moe', 'Qwen-MoE', qwenExperts);
 const deepseek = withExperts('deepseek', 'DeepSeek', deepseekExperts);
-/** The options that distinguish models; a single-process run needs them too. */
+/** The options that distinguish models. A single-process run needs them as well. */
 export const modelOptions = {
   gpt: {},
   bert: { model: { kind: 'bert' } },
@@ -258,9 +259,7 @@ export const modelOptions = {
   deepseek: deepseekExperts,
 };
 
-/**
- * Marks the layouts of `--few`, which CI runs: every axis, model and precision once, together with others.
- */
+/** Marks the layouts of `--few`, which CI runs. Together they cover every axis, model and precision. */
 const few = (layoutOrFault) => ({ ...layoutOrFault, isOfFew: true });
 
 /**
@@ -348,7 +347,7 @@ const contextLayouts = [
   layout({ tp: 2, cp: 2 }, [sequence, gatheredKeys], 'bf16'),
 ];
 
-/** Layouts whose ranks shard parameters completely: every axis and recomputation. */
+/** Layouts whose ranks shard parameters completely, with every axis and recomputation. */
 const shardedLayouts = [
   few(layout({ dp: 2 }, [sharded])),
   layout({ dp: 2 }, [sharded, full]),
@@ -387,7 +386,8 @@ const dividedLayouts = [
 ];
 
 /**
- * Layouts whose layers have windows, sinks and rotations of their own: every axis, every way to communicate.
+ * Layouts whose layers have different windows, sinks and rotations, with every axis and every type of
+ * communication.
  */
 const layersOfTheirOwn = [
   few(layout({ tp: 2 }, [sequence, someWindows, sinks, full])),
@@ -534,8 +534,8 @@ export const allLayouts = [
 ];
 
 /**
- * Returns every schedule on every mesh that it fits, alone and with all traits that the mesh allows; in bf16
- * with all traits.
+ * Returns every schedule on every suitable mesh, first without traits and then with all traits that the mesh
+ * allows. In bf16, only with all traits.
  */
 function listPipelines(meshes) {
   return meshes.flatMap((sizes) => {
@@ -671,23 +671,23 @@ export const faults = [
 ];
 
 /**
- * Bounds of the largest relative difference to one process, over all steps. For the gradients of step 1, the
- * value is the norm of a parameter's difference over its norm, and the bound is for the largest.
+ * Bounds for the largest relative difference to a single process, over all steps. For the gradients of step
+ * 1, the difference of a parameter is the norm of the difference divided by the norm.
  *
- * float32: rounding alone was measured at 2e-7 (loss) and 2e-6 (gradient norm). bfloat16 has 8 bits: a value
- * is off by up to 2^-8, in the mean square by 1.6e-3. Under tensor parallelism each process rounds its part
- * of a sum before the parts are added, which adds about the same error, independently, at 2 sums of each of 2
- * layers in forward, 2 in backward and 1 of the head: sqrt(9) x 1.6e-3 = 5e-3 (measured: 6e-3). Four times
- * this error is more than rounding. Data parallelism sums float32 gradients of activations with the same
- * bits, so its bound is the bound of float32. Context parallelism sums gradients of keys and values in
- * another order before they are rounded.
+ * float32: rounding alone was measured at 2e-7 (loss) and 2e-6 (gradient norm). bfloat16 has 8 bits, so a
+ * value has an error of up to 2^-8, with a root mean square of 1.6e-3. With tensor parallelism, each process
+ * rounds its partial sum before the sums are added. This adds about the same error independently at 9 sums: 2
+ * in forward and 2 in backward for each of 2 layers, and 1 for the head. The total is sqrt(9) x 1.6e-3 = 5e-3
+ * (measured: 6e-3). Four times this error is more than rounding. Data parallelism sums float32 gradients of
+ * activations with the same bits, so it has the bound of float32. Context parallelism sums gradients of keys
+ * and values in another order before they are rounded.
  */
 export function chooseBounds({ model, precision, sizes }) {
   if (precision === 'fp32') return { loss: 2e-6, gradientNorm: 2e-5, gradients: 1e-5 };
-  // A Llama has 8 layers here, and norms of queries and keys with 10 weights, whose gradients are sums of
-  // terms of both signs. In one process, these gradients in bfloat16 are off from float32 by 1.5e-2 to
-  // 3.5e-2. Two processes differ by up to 3.8e-2 from one in bfloat16, by up to 2.9e-2 from float32, and by
-  // 3e-6 where everything is in float32.
+  // The Llama has 8 layers here, and norms of queries and keys with 10 weights, whose gradients are sums of
+  // terms with both signs. In a single process, these gradients in bfloat16 differ from float32 by 1.5e-2 to
+  // 3.5e-2. With two processes they differ by up to 3.8e-2 from a single process in bfloat16, by up to 2.9e-2
+  // from float32, and by 3e-6 if everything is in float32.
   const rounding = model === 'llama' ? 8e-2 : 2e-2;
   return {
     loss: 2e-3,
@@ -697,9 +697,10 @@ export function chooseBounds({ model, precision, sizes }) {
 }
 
 /**
- * Bounds of the largest relative difference of a step that begins with the state of one process, in float32:
- * of losses, of the gradient norm, and of the state after the step relative to the change in the step
- * (`readStates`). Rounding alone was measured at 3e-8, 2e-6 and 9e-6 in 100 steps of mixtures of 8 layers,
- * the deepest. The smallest differences of injected faults beyond the bounds were 6e-6, 6e-6 and 2e-4.
+ * Bounds for a step that begins with the state of a single process, in float32. They limit the largest
+ * relative difference of losses, of the gradient norm, and of the state after the step, relative to the
+ * step's change (`readStates`). Rounding alone was measured at 3e-8, 2e-6 and 9e-6 in 100 steps of mixtures
+ * of experts with 8 layers, the deepest models. The smallest differences of injected faults beyond the bounds
+ * were 6e-6, 6e-6 and 2e-4.
  */
 export const boundsOfOneStep = { loss: 2e-7, gradientNorm: 5e-6, state: 1e-4 };

@@ -3,10 +3,10 @@
  * npm run dev -- parity: trains a small GPT, a small BERT and a small Llama with dropout in many layouts of
  * processes and compares losses, gradient norms and the gradients of the first step with one process.
  *   node parity.mjs [--steps 100] [--only TEXT] [--few] [--all | --faults] [--each-step] [--json FILE]
- * With --few it takes a sample of these, or of the faults; with --all it crosses everything with everything.
- * With --faults it injects faults instead, and fails when the check for one does not notice it.
- * With --each-step all float32 layouts, or faults, also take each step from the state that one process had
- * before it. Without it layouts do where rounding has decided about experts, or may have been amplified.
+ * Options: --few runs a sample of the layouts or faults; --all runs all combinations. --faults injects faults
+ * instead, and fails if a check does not detect its fault. --each-step also runs all float32 layouts, or
+ * faults, step by step from the states of a single process. Without this option, only layouts run step by
+ * step in which rounding changed the choice of experts or may have been amplified.
  */
 import { spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -47,8 +47,7 @@ const root = fileURLToPath(new URL('../../..', import.meta.url));
 const mtl = join(root, 'packages/cli/bin/mtl.mjs');
 const rank = fileURLToPath(new URL('rank.mjs', import.meta.url));
 /**
- * A recipe whose loss falls by more than 1 nat in 100 steps, dropout included, and that does not amplify
- * rounding.
+ * A recipe whose loss falls by more than 1 nat in 100 steps with dropout, and that does not amplify rounding.
  */
 const recipe = {
   model: { hiddenSize: 64, numAttentionHeads: 4, attentionDropout: 0.1, hiddenDropout: 0.1 },
@@ -70,19 +69,20 @@ const recipe = {
   layout: { threads: 1 },
 };
 /**
- * Least fall of the loss, in nats: a recipe that does not learn hides faults. Fewer steps than the default
- * may not get there.
+ * The smallest acceptable fall of the loss, in nats, because a recipe that does not learn hides faults. With
+ * fewer steps than the default, the loss may not fall this far.
  */
 const leastFall = asked.steps === '100' ? 0.5 : 0;
-/** Longest duration of a training run, the start of its processes included. */
+/** The maximum duration of a training run, including the start of its processes. */
 const deadlineMs = 300_000;
 /**
- * Number of training runs at once. Processes wait for each other, so a second run uses idle cores of the
- * first.
+ * The number of simultaneous training runs. Processes wait for each other, so a second run uses idle cores of
+ * the first.
  */
 const numAtOnce = 2;
 /**
- * Most training runs of the same processes: in larger groups, the last group would run alone on the machine.
+ * The maximum number of training runs in the same processes. With larger groups, the last group would run
+ * alone on the machine.
  */
 const mostTogether = 8;
 const launchers = new Set();
@@ -90,7 +90,7 @@ const directory = mkdtempSync(join(tmpdir(), 'mtl-parity-'));
 /** The corpus of layouts with documents that end within sequences. */
 let corpusOfDocuments;
 
-/** Returns the options of a training run, and the files that it writes its measurements to. */
+/** Returns the options of a training run, and the files for its measurements. */
 function plan({ model, numLayers, options, precision, traits = [], fault, keeps, follows }) {
   const place = mkdtempSync(join(directory, 'run-'));
   const [metrics, gradients] = [join(place, 'metrics.jsonl'), join(place, 'gradients')];
@@ -105,7 +105,7 @@ function plan({ model, numLayers, options, precision, traits = [], fault, keeps,
 }
 
 /**
- * Trains in layouts with the same number of processes, one after the other; resolves to the results of the
+ * Trains in layouts with the same number of processes, one after the other. Resolves to the results of the
  * runs.
  */
 function trainTogether(group) {
@@ -116,7 +116,7 @@ function trainTogether(group) {
   const env = { ...process.env, MTL_PARITY_TRAININGS: list };
   return new Promise((resolve, reject) => {
     const child = spawn(process.execPath, argv, { cwd: root, env });
-    // ranks die with their launcher, and the launcher with this process or at the deadline
+    // ranks end with their launcher, and the launcher ends with this process or at the deadline
     launchers.add(child);
     const deadline = setTimeout(() => child.kill('SIGKILL'), group.length * deadlineMs);
     let output = '';
@@ -133,7 +133,7 @@ function trainTogether(group) {
         resolve(Promise.all(plans.map(readRun)));
         return;
       }
-      // the failed run is the first without its last step; later runs have not begun
+      // the failed run is the first run without a last step, because later runs have not begun
       const failed = group.find((_, index) => countSteps(plans[index]) < Number(asked.steps)) ?? group.at(-1);
       const last = output.split('\n').slice(-20).join('\n');
       reject(new Error(`${formatLabel(failed)} ended with status ${status}:\n${last}`));
@@ -241,13 +241,16 @@ async function compareWhole(cases, references) {
   return results;
 }
 
-/** Returns text that names the tokens that chose other experts: a tie ends the comparison before its step. */
+/**
+ * Returns a text that names the tokens that chose other experts. A tie ends the comparison before its step.
+ */
 const tieText = (flip) =>
   `${flip.isNearTie ? ', up to' : ', from'} ${textOfFlip(flip)}: other experts, scores ${flip.gap.toExponential(1)} apart`;
 
 /**
- * Returns whether to repeat the steps of a layout one by one. This is done if only the norms exceed their
- * bound, since the model may have amplified rounding of earlier steps, and if a tie has ended the comparison.
+ * Returns true if the steps of a layout must be repeated one by one. This is the case if only the norms
+ * exceed their bound, because the model may have amplified rounding of earlier steps, or if a tie has ended
+ * the comparison.
  */
 function isRepeated({ precision, broken, flip }) {
   if (precision !== 'fp32') return false;
@@ -259,9 +262,9 @@ function isRepeated({ precision, broken, flip }) {
 const isNormAlone = (broken) => broken.join() === 'gradientNorm';
 
 /**
- * Repeats the layouts of results so that each step starts from the state of one process, and adds the results
- * of the comparison. A norm beyond its bound is accepted if no single step exceeds the bound of one step; all
- * other failures remain.
+ * Repeats layouts so that each step starts from the state of a single process, and adds the comparison to the
+ * results. A norm beyond its bound is accepted if no single step exceeds the bound of one step. All other
+ * failures remain.
  */
 async function compareEachStep(results, references) {
   const width = measureWidth(results);
@@ -300,7 +303,10 @@ function judgeSteps(result, comparison) {
   Object.assign(result, { eachStep: comparison, brokenSteps, isGood });
 }
 
-/** Checks that one process computes the same bits twice; otherwise its states cannot be compared with. */
+/**
+ * Checks that a single process computes the same bits twice. Otherwise its states cannot serve as a
+ * reference.
+ */
 function checkSameSteps(key, { once, again }) {
   const formatNumbers = ({ steps }) =>
     JSON.stringify(steps.map(({ lm_loss, grad_norm }) => [lm_loss, grad_norm]));

@@ -1,9 +1,9 @@
 #!/usr/bin/env node
 /**
  * One rank of parity runs: gpt-train or bert-train, which also saves the gradients of the first step. It
- * trains the runs that the file MTL_PARITY_TRAININGS lists, one after the other, since a process takes longer
- * to start than to train. A training run may have an injected fault, keep the state after each step, or start
- * each step from a kept state.
+ * trains all runs that the file MTL_PARITY_TRAININGS lists, one after the other, because starting a process
+ * takes longer than training. A training run may have an injected fault, store the state after each step, or
+ * start each step from a stored state.
  */
 import { readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';

@@ -1,7 +1,4 @@
-/**
- * The experts that every token of a run chooses: recorded by its ranks, and compared between runs token by
- * token.
- */
+/** The experts of every token of a run. Its ranks record them, and runs are compared token by token. */
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { deserialize, serialize } from 'node:v8';
@@ -35,7 +32,7 @@ import { deserialize, serialize } from 'node:v8';
  */
 
 /**
- * Records the choices of the routers on this rank's stages. Its extension joins the training loop, and `save`
+ * Records the choices of the routers on this rank's stages. The extension joins the training loop, and `save`
  * writes a file for `readRoutings`.
  */
 export function recordRouting() {
@@ -53,7 +50,7 @@ export function recordRouting() {
       stage.observeRouting = ({ router, experts, logits, samples, indices }) => {
         const [numRows, topK] = experts.shape;
         const bias = stage.parameters.find(({ name }) => name === `${router}.expert_bias`);
-        // a tensor-parallel rank routes its part of the rows, in their order
+        // a tensor-parallel rank routes a contiguous slice of the rows
         const first = (tp?.rank ?? 0) * numRows;
         choices.push({
           iteration,
@@ -82,8 +79,8 @@ export function recordRouting() {
 }
 
 /**
- * Returns the choices of a run by token: its experts in the order of choice, and the logits. Empty without
- * experts.
+ * Returns the choices of a run by token: the token's experts in the order of choice, and the logits. Empty
+ * without experts.
  */
 export function readRoutings(directory) {
   const byToken = new Map();
@@ -106,14 +103,17 @@ export function readRoutings(directory) {
   return byToken;
 }
 
-/** Scores this close are a tie that rounding decides: rounding alone was measured at 2e-6 in float32. */
+/**
+ * Scores with a smaller difference are a tie that rounding decides. Rounding alone was measured at 2e-6 in
+ * float32.
+ */
 const nearTie = 1e-5;
 
 const computeSum = (values) => values.reduce((sum, value) => sum + value, 0);
 
 /**
- * Returns the difference between the scores that decided between a token's experts and other experts: scores
- * of the experts that changed places, or summed scores of groups if the other experts are in another group.
+ * Returns the difference between the scores that decided the choice of a token's experts: the scores of the
+ * experts that changed places, or the summed scores of groups if the other experts are in another group.
  *
  * @param {TokenChoice} choice
  * @param {ArrayLike<number>} others
@@ -149,9 +149,9 @@ export function measureGap({ experts, logits, selection }, others) {
 }
 
 /**
- * Returns the steps in which tokens choose other experts than in the reference, in their order. `isNearTie`
- * is true if rounding explains the flip. In each sample, only the first layer with flipped tokens counts: the
- * changed activations may flip further tokens in later layers.
+ * Returns the steps in which tokens choose other experts than in the reference, in order. `isNearTie` is true
+ * if rounding explains the flip. In each sample, only the first layer with flipped tokens counts: the changed
+ * activations may flip further tokens in later layers.
  *
  * @param {ReadonlyMap<string, TokenChoice>} run by `iteration/router/sample/position`
  * @param {ReadonlyMap<string, TokenChoice>} reference
@@ -167,7 +167,7 @@ export function findFlips(run, reference) {
     const { experts } = choice;
     if (experts.length === others.length && experts.every((expert, slot) => expert === others[slot]))
       continue;
-    // one process routes each sample from the first layer to the last
+    // a single process routes each sample from the first layer to the last
     const [iteration, router, sample, position] = token.split('/');
     const key = `${iteration}/${sample}`;
     const first = firstLayers.get(key) ?? { iteration: Number(iteration), router, gap: 0, tokens: [] };
@@ -187,11 +187,11 @@ export function findFlips(run, reference) {
   return [...flips.values()].sort((one, other) => one.iteration - other.iteration);
 }
 
-/** Number of tokens that a message names; for more tokens it states only the number. */
+/** The number of tokens that a message names. For more tokens, the message has only their number. */
 const mostNamed = 3;
 
 /**
- * Returns a description of a flip: the step, and by layer the tokens that choose other experts.
+ * Returns a description of a flip: the step, and for each layer the tokens that choose other experts.
  *
  * @param {Flip} flip
  * @returns {string}

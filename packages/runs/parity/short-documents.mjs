@@ -3,8 +3,8 @@ import { join } from 'node:path';
 import { prepareDataset } from '@mtl/data';
 
 /**
- * Writes documents of 10 to 40 bytes, several to a sequence of parity runs, into a directory; returns the
- * options that name them.
+ * Writes documents of 10 to 40 bytes into a directory, so that a sequence of parity runs has several. Returns
+ * the options that name the files.
  */
 export async function shortDocuments(directory) {
   const words = ['tokens', 'see', 'keys', 'of', 'their', 'own', 'document', 'alone', 'here', 'and', 'now'];

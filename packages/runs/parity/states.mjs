@@ -1,7 +1,7 @@
 /**
- * The state of training after each step, weights and optimizer. A run of one process keeps its states; a
- * layout follows them and starts every step from the state of that process before the step. The comparison
- * then covers the effect of single steps, without rounding of earlier steps, which the model may amplify.
+ * The state of training after each step, weights and optimizer. A run of a single process stores its states.
+ * A run of another layout starts every step from the stored state before this step. The comparison then
+ * covers only the effect of single steps, without rounding of earlier steps, which the model may amplify.
  */
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -12,8 +12,8 @@ import { optimizerTensors, weightTensors } from '@mtl/trainer';
 const listTensors = (optimizer) => [...weightTensors(optimizer), ...optimizerTensors(optimizer)];
 
 /**
- * Keeps the states of a run of one process; `after` is called before the first step with 0, and after each
- * step.
+ * Stores the states of a run of a single process. `after` is called with 0 before the first step, and after
+ * each step.
  */
 export function keepStates({ optimizer }, directory) {
   return {
@@ -26,8 +26,8 @@ export function keepStates({ optimizer }, directory) {
 }
 
 /**
- * Compares the states of a run with the kept states, as far as this rank holds them, and continues from the
- * kept states. `after` is called like the `after` of `keepStates`; `save` writes a file for `readStates`.
+ * Compares this rank's part of a run's states with the stored states, and continues from the stored states.
+ * `after` is called like the `after` of `keepStates`; `save` writes a file for `readStates`.
  */
 export function followStates({ optimizer }, directory) {
   const compared = [];
@@ -38,12 +38,12 @@ export function followStates({ optimizer }, directory) {
     );
     const kept = await keptBoxes(tensors, join(directory, `iter_${String(iteration).padStart(7, '0')}`));
     for (const [index, tensor] of tensors.entries()) {
-      // copied, since the next read may reuse the memory
+      // copied, because the next read may reuse the memory
       const own = Float32Array.from(floats(await tensor.read()));
       const sums = squares(own, kept[index], before?.[index] ?? kept[index]);
       compared.push({ iteration, name: tensor.name, ...sums });
     }
-    // from the state of one process, exactly
+    // writes the exact state of the single process
     for (const [index, tensor] of tensors.entries()) await tensor.write(new Uint8Array(kept[index].buffer));
     optimizer.refreshModel();
     before = kept;
@@ -54,7 +54,7 @@ export function followStates({ optimizer }, directory) {
 
 const floats = (bytes) => new Float32Array(bytes.buffer, bytes.byteOffset, bytes.byteLength / 4);
 
-/** Returns the values of one process in the same boxes. */
+/** Returns the single process's values in the same boxes. */
 async function keptBoxes(tensors, path) {
   const checkpoint = await Checkpoint.open(path);
   const own = new Set(tensors.map(({ name }) => name));
@@ -73,8 +73,8 @@ async function keptBoxes(tensors, path) {
 }
 
 /**
- * Returns sums of squares: of the difference to one process, of the values of one process, and of the change
- * in its step.
+ * Returns three sums of squares: the difference to the single process, the values of the single process, and
+ * the change in its step.
  */
 function squares(own, kept, before) {
   let [difference, norm, change] = [0, 0, 0];
@@ -90,10 +90,10 @@ function squares(own, kept, before) {
 const rounding = 2 ** -23;
 
 /**
- * Returns for each step the largest relative difference between the state after it and the state of one
- * process. The difference of a tensor is relative to the change in the step. One rounding of each value does
- * not count as a difference, since late steps change little more than that. The states before the first step
- * must be equal bit by bit.
+ * Returns for each step the largest relative difference between the resulting state and the state of a single
+ * process. The difference of a tensor is relative to the change in the step. A single rounding of each value
+ * does not count, because late steps change values by little more than rounding. The states before the first
+ * step must be equal bit by bit.
  *
  * @param {string} directory
  * @returns {readonly ({ readonly difference: number, readonly name: string } | undefined)[]}

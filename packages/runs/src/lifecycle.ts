@@ -1,4 +1,4 @@
-// The entry point for runs of other kinds, such as the fine-tuning of @mtl/bert-tasks: run directories,
+// The entry point for runs of other kinds, such as fine-tuning in @mtl/bert-tasks. It has run directories,
 // records, reports, and the start and end of runs.
 
 export { closeAfterError } from './close-all.js';

@@ -1,4 +1,4 @@
-/** Returns a function that computes its value at the first call, and returns it again at later calls. */
+/** Returns a function that computes its value at the first call and returns the same value at later calls. */
 export function once<Value>(compute: () => Value): () => Value {
   let computed: { readonly value: Value } | undefined;
   return () => {

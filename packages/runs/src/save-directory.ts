@@ -34,10 +34,10 @@ export class SaveDirectory {
 
   /**
    * Takes ownership of the directory if it exists. A run calls this before it opens data or reads a
-   * checkpoint from the directory, so that no other run can write there from then on.
+   * checkpoint from the directory. From then on, no other run can write there.
    *
-   * @throws CheckpointError MTL_CHECKPOINT_OWNED when another run saves there; MTL_CHECKPOINT_EXISTS when it
-   *   holds checkpoints of other runs that this one does not continue
+   * @throws CheckpointError MTL_CHECKPOINT_OWNED when another run saves there; MTL_CHECKPOINT_EXISTS when the
+   *   directory contains checkpoints of runs that this run does not continue
    */
   async ownExisting(): Promise<void> {
     const { checkpoint, job } = this.#options;
@@ -50,7 +50,7 @@ export class SaveDirectory {
   }
 
   /**
-   * Takes ownership of the directory, which is created if it does not exist.
+   * Creates the directory if necessary, and takes ownership of it.
    *
    * @throws CheckpointError MTL_CHECKPOINT_OWNED, _DENIED, _IO
    */
@@ -65,14 +65,14 @@ export class SaveDirectory {
    * Checks before the first step that a training run can save, and that it does not overwrite another run's
    * checkpoints.
    *
-   * @throws CheckpointError MTL_CHECKPOINT_OWNED; MTL_CHECKPOINT_EXISTS when --save holds checkpoints of
-   *   other runs that this one does not continue; MTL_CHECKPOINT_DENIED, _IO or _DISK_FULL when nothing can
-   *   be saved there
+   * @throws CheckpointError MTL_CHECKPOINT_OWNED; MTL_CHECKPOINT_EXISTS when --save contains checkpoints of
+   *   runs that this run does not continue; MTL_CHECKPOINT_DENIED, _IO or _DISK_FULL when nothing can be
+   *   saved there
    */
   async prepare({
     numBytes,
   }: {
-    /** The size of one checkpoint in bytes. */
+    /** The size of a checkpoint in bytes. */
     readonly numBytes: number;
   }): Promise<void> {
     const { checkpoint, job } = this.#options;
@@ -109,9 +109,9 @@ export class SaveDirectory {
 }
 
 /**
- * Returns the run that a job continues, which is the run of the checkpoint. Returns undefined if the job
- * starts a new run: no run saved the checkpoint, or --ckpt-step goes back to an earlier checkpoint of a run.
- * The later checkpoints of that run stay, and the user decides about them.
+ * Returns the run that a job continues: the run that saved the checkpoint. Returns undefined if the job
+ * starts a new run, because no run saved the checkpoint, or because --ckpt-step selects an earlier
+ * checkpoint. Later checkpoints of the earlier run stay, for the user to keep or delete.
  *
  * @throws CheckpointError MTL_CHECKPOINT_IO, _DENIED
  */
@@ -140,7 +140,8 @@ interface ChooseSaveDirectoryOptions {
   readonly flags: Pick<Flags, 'save' | 'load' | 'finetune' | 'ckpt-step'>;
   readonly preset: string;
   /**
-   * The time of the job's first start, unchanged by restarts, so that a restarted job finds its checkpoints.
+   * The time of the job's first start. Restarts do not change it, so that a restarted job finds its
+   * checkpoints.
    */
   readonly startedAt: Date;
   /** The id of the process that started the job. It distinguishes runs that start in the same second. */
@@ -148,10 +149,9 @@ interface ChooseSaveDirectoryOptions {
 }
 
 /**
- * Chooses the directory to which a run saves. It is --save, or else the directory of --load, whose training
- * run is continued, or else a new directory runs/PRESET-DATE-TIME-PROCESS. With --finetune or --ckpt-step, a
- * run does not continue the newest checkpoint of --load, so saving to the directory of --load could replace
- * that checkpoint.
+ * Chooses the directory to which a run saves. The first of these applies: --save, the directory of --load if
+ * the run continues it, or a new directory runs/PRESET-DATE-TIME-PROCESS. With --finetune or --ckpt-step, a
+ * run does not continue the newest checkpoint of --load, and saving there could replace that checkpoint.
  */
 export function chooseSaveDirectory(options: ChooseSaveDirectoryOptions): string {
   const { flags, preset, startedAt, processId } = options;
@@ -162,7 +162,7 @@ export function chooseSaveDirectory(options: ChooseSaveDirectoryOptions): string
   return join('runs', `${preset}-${time}-${processId}`);
 }
 
-/** The flags that determine where a run saves, and which run it continues. */
+/** The flags that determine where a run saves and which run it continues. */
 interface RunPlaces {
   readonly save?: string | undefined;
   readonly load?: string | undefined;
@@ -170,7 +170,7 @@ interface RunPlaces {
 }
 
 /**
- * Refuses a --save that holds checkpoints of runs that this one does not continue.
+ * Rejects a --save directory that contains checkpoints of runs that this run does not continue.
  *
  * @throws CheckpointError MTL_CHECKPOINT_EXISTS, status 2
  */

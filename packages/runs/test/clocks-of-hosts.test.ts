@@ -50,7 +50,7 @@ describe.skipIf(cannot)(
           engine: 'gloo',
           module: new URL('./ranks/train-gpt.ts', import.meta.url),
           argument: [{ options: mergeOptions(options, corpus, { logging: { profileFile: file } }) }],
-          prefixOf: (rank) => (rank === 1 ? shifted : []),
+          choosePrefix: (rank) => (rank === 1 ? shifted : []),
         });
         const text = readFileSync(file, 'utf8');
         const { otherData } = JSON.parse(text) as ChromeTrace & {

@@ -123,7 +123,7 @@ describe("Megatron-LM's example for Llama 3 8B", () => {
   const unused = { 'data-path': ['bundled'] };
   const configuration = validateConfiguration(parseFlags(accepted, { unused }), { worldSize: 8 });
 
-  it('is refused with the flags to leave out, all of them and no other', () => {
+  it('is refused with exactly the flags to leave out', () => {
     const refusal = (): unknown => parseFlags(script, { unused });
     expect(refusal).toThrow(
       expect.objectContaining({

@@ -128,7 +128,7 @@ describe('a ramp-up of the batch that is over', () => {
     });
   });
 
-  it('is refused on as many ranks before it is over', async () => {
+  it('is refused on the same number of ranks before it is over', async () => {
     const layout: RunOptions = { training: { microBatchSize: 4 } };
     await expect(runs.run(2, [resumed('growing', 'refused', layout)])).rejects.toThrow(
       /the start of --rampup-batch-size 2 is not a multiple of 8/,

@@ -128,7 +128,7 @@ describe('a gradient that is wrong once on 2 x 2 ranks', () => {
 });
 
 describe('steps that are left out on 2 x 2 ranks', () => {
-  it('have no loss, and the others are those of one process', () => {
+  it('have no loss, and the others equal the steps of one process', () => {
     const computed = (name: string) =>
       runs.readMetrics(name).filter(({ iteration }) => ![4, 7].includes(iteration));
     for (const name of ['left-out', 'alone-left-out']) {
@@ -146,7 +146,7 @@ describe('steps that are left out on 2 x 2 ranks', () => {
 });
 
 describe('the ranks of a run', () => {
-  it('tell what each of them computes, waits and holds, at the start, at the end, and in between', () => {
+  it('tell what each rank computes, waits and holds, at the start, at the end, and in between', () => {
     const records = runs.readRecords('ranks').filter(({ type }) => type === 'ranks');
     // the reports in between depend on the time that steps take
     expect([records[0]!.iteration, records.at(-1)!.iteration]).toEqual([1, 12]);

@@ -52,7 +52,7 @@ export interface SentTokens {
 /** Rows that have arrived on the processes of their experts. */
 export interface DispatchedTokens {
   /**
-   * [R, 1, H], ordered by expert. If several processes share the experts (`sharing`), each of them has the
+   * [R, 1, H], ordered by expert. If several processes share the experts (`sharing`), each process has the
    * rows of all.
    */
   readonly rows: Variable;

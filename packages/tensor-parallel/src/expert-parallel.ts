@@ -13,8 +13,8 @@ export type TokenDispatcher = 'alltoall' | 'allgather';
 export type AssumedRouting = 'even' | 'first';
 
 /**
- * How experts are sharded over processes. Without it (undefined), or with groups of one process, this process
- * holds all experts and nothing is communicated. The processes have different rows.
+ * The sharding of experts over processes. Without it (undefined), or with groups of one process, this process
+ * has all experts and nothing is communicated. The processes have different rows.
  */
 export interface ExpertParallel {
   /**
@@ -136,7 +136,7 @@ export interface ExpertAdapterOptions {
 /**
  * Makes adapters for a layer of experts, one per expert: A [E, r, I] and B [E, ..., r], sharded by experts
  * like the weight. If the features of experts are sharded over etp, the factor that has the feature dimension
- * is sharded as well; each process then computes a partial sum of the other factor's gradient. Initial values
+ * is sharded as well. Each process then computes a partial sum of the other factor's gradient. Initial values
  * are as in `columnParallelAdapter`.
  */
 export function expertAdapter({ name, weight, rank }: ExpertAdapterOptions): LinearAdapter {

@@ -3,7 +3,7 @@ import { ConfigurationError, nearestDivisors, nearestMultiples } from '@mtl/erro
 import type { Slice } from '@mtl/layout';
 
 /**
- * How layers are sharded over processes. Without it (undefined), or with a group of one process, layers are
+ * The sharding of layers over processes. Without it (undefined), or with a group of one process, layers are
  * not sharded and nothing is communicated.
  */
 export interface TensorParallel {

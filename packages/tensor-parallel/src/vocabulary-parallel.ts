@@ -69,7 +69,7 @@ export const vocabularyParallelCrossEntropy = checkedOperation(
 );
 
 /**
- * Combines the statistics of all processes with two collectives: first the maximum; then the sums of
+ * Combines the statistics of all processes with two collectives: first the maximum. Then the sums of
  * exponentials relative to the maximum, together with the label's logit, which only one process has.
  */
 function reduceStatistics(statistics: Tensor, group: ProcessGroup): void {

@@ -1,4 +1,4 @@
-/** A token that is searched for in texts before they are split into words, without its id. */
+/** A token, without its id. Texts are searched for such tokens before they are split into words. */
 export interface AddedToken {
   readonly content: string;
   readonly special: boolean;
@@ -14,7 +14,7 @@ export class AddedVocabulary {
   readonly #modelIds: ReadonlyMap<string, number>;
   readonly #modelTokens: readonly string[];
   readonly #tokens = new Map<string, AddedToken & { readonly id: number }>();
-  /** The id that the next new token gets. */
+  /** The id of the next new token. */
   #next: number;
 
   /**
@@ -33,8 +33,8 @@ export class AddedVocabulary {
   }
 
   /**
-   * Adds tokens in order. A token that exists gets the properties of the new one, but stays special if it
-   * was.
+   * Adds tokens in order. An existing token gets the properties of the new token, but stays special if it was
+   * special.
    */
   add(tokens: readonly AddedToken[]): void {
     for (const token of tokens) {

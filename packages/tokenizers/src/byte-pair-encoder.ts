@@ -5,8 +5,8 @@ const radix = 2 ** 32;
 
 /**
  * Byte-pair encoding (Sennrich 2016) over a vocabulary whose ids are the ranks of its merges, like GPT-2's.
- * Among all neighbours that form a token, the pair with the lowest id is merged first; among equal pairs the
- * leftmost. A word of n bytes takes O(n log n) time.
+ * Among all neighbours that form a token, the pair with the lowest id is merged first, and among equal pairs
+ * the leftmost pair. A word of n bytes takes O(n log n) time.
  */
 export class BytePairEncoder {
   readonly #ids: ReadonlyMap<string, number>;
@@ -31,15 +31,15 @@ export class BytePairEncoder {
   }
 
   /**
-   * Merges the bytes of a word, using only merges with an id below `end`. If the word is a token and `end`
-   * its id, two ids remain: the pair whose merge is this token.
+   * Merges the bytes of a word, using only merges with an id below `end`. If the word is a token and `end` is
+   * its id, two ids remain. Their merge is this token.
    */
   merge(word: string, end = Number.POSITIVE_INFINITY): number[] {
     const size = word.length;
-    // a linked list of pieces, each identified by the position of its first byte
+    // a linked list of pieces. Each piece is identified by the position of its first byte
     const nexts = Int32Array.from({ length: size }, (_, i) => i + 1);
     const previous = Int32Array.from({ length: size }, (_, i) => i - 1);
-    // the id of the token that a piece forms with the next one; -1 for none
+    // the id of the token that a piece forms with the next piece; -1 without such a token
     const merged = new Int32Array(size).fill(-1);
     const heap: number[] = [];
     const look = (position: number): void => {
@@ -55,7 +55,7 @@ export class BytePairEncoder {
     for (let position = 0; position < size; position++) look(position);
     for (let key = pop(heap); key !== undefined; key = pop(heap)) {
       const position = key % radix;
-      // Other merges have changed this pair since the entry was added, so the entry is skipped.
+      // other merges have changed this pair since the entry was added, so the entry is skipped
       if (merged[position] !== (key - position) / radix) continue;
       const next = nexts[position]!;
       const after = nexts[next]!;

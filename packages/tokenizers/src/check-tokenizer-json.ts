@@ -11,7 +11,7 @@ type ModelType = (typeof modelTypes)[number];
 // The largest number of merges: a number of 53 bits stores the rank of a merge and a position in a word.
 const maximumMerges = 1 << 21;
 
-/** A tokenizer.json after its parts that are used have been checked. */
+/** A tokenizer.json whose used fields have been checked. */
 export interface TokenizerJson {
   readonly model: {
     readonly type: ModelType;
@@ -49,7 +49,7 @@ const isId = (value: unknown): value is number =>
  * Checks the structure of a parsed tokenizer.json; throws `MTL_DATA_TOKENIZER` with the problem. Merges are
  * checked later, by `readMerges`.
  *
- * @returns the file, and the ids of its model's tokens; if Unigram has a token several times, the last id
+ * @returns the file, and the ids of its model's tokens. If Unigram has a token several times, the last id
  *   counts
  */
 export function checkTokenizerJson(

@@ -37,8 +37,8 @@ export async function createTokenizer(options: TokenizerOptions): Promise<Tokeni
 }
 
 /**
- * Makes a byte-level BPE tokenizer with GPT-2's built-in vocabulary, or with one from `vocab.json` and
- * `merges.txt`. With the built-in vocabulary, the text `<|endoftext|>` is encoded as plain text.
+ * Makes a byte-level BPE tokenizer with GPT-2's built-in vocabulary, or with a vocabulary from `vocab.json`
+ * and `merges.txt`. With the built-in vocabulary, the text `<|endoftext|>` is encoded as plain text.
  */
 async function createGpt2BpeTokenizer(
   options: Extract<TokenizerOptions, { type: 'GPT2BPETokenizer' }>,
@@ -102,7 +102,7 @@ function gpt2FromFiles(
 }
 
 /**
- * Makes a tokenizer with one token for each UTF-8 byte (ids 0 to 255); id 256 ends a document. It needs no
+ * Makes a tokenizer with one token for each UTF-8 byte (ids 0 to 255). Id 256 ends a document. It needs no
  * files, and decoding always returns the original text.
  */
 function createByteLevelTokenizer(
@@ -157,7 +157,7 @@ function createNullTokenizer(options: Extract<TokenizerOptions, { type: 'NullTok
   };
 }
 
-/** Makes BERT's WordPiece tokenizer from a `vocab.txt` (one token a line); documents end with `[SEP]`. */
+/** Makes BERT's WordPiece tokenizer from a `vocab.txt` (one token per line). Documents end with `[SEP]`. */
 function createBertWordPieceTokenizer(
   options: Extract<TokenizerOptions, { type: 'BertWordPieceLowerCase' | 'BertWordPieceCase' }>,
 ): Tokenizer {

@@ -8,7 +8,7 @@ import { createTokenizer, exportTokenizer, type Tokenizer, trainByteLevelBpe } f
 const directory = mkdtempSync(join(tmpdir(), 'mtl-data-'));
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
-/** Writes files to a new directory, and loads the tokenizer.json among them. */
+/** Writes files to a new directory, and loads the written tokenizer.json. */
 async function written(name: string, files: Readonly<Record<string, string>>): Promise<Tokenizer> {
   mkdirSync(join(directory, name));
   for (const [file, contents] of Object.entries(files)) writeFileSync(join(directory, name, file), contents);
@@ -110,7 +110,7 @@ describe('exportTokenizer', async () => {
       model_max_length: 64,
       clean_up_tokenization_spaces: false,
     });
-    // a token that special_tokens_map.json names is not named again
+    // a token in special_tokens_map.json is not named again
     writeFileSync(join(folder, 'special_tokens_map.json'), '{"bos_token": "<b>", "pad_token": "<unk>"}');
     const { 'tokenizer_config.json': named } = (await exportTokenizer(options))!;
     expect(JSON.parse(named!)).toMatchObject({

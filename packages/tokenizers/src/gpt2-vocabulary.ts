@@ -1,6 +1,6 @@
 import { readJsonFile, readTextFile } from './tokenizer-files.js';
 
-/** The token that ends a document, which is the last one of GPT-2's vocabulary. */
+/** The token that ends a document. It is the last token of GPT-2's vocabulary. */
 export const endOfText = '<|endoftext|>';
 
 /**
@@ -8,12 +8,12 @@ export const endOfText = '<|endoftext|>';
  * token is a byte string: each byte is a character U+0000 to U+00FF.
  */
 export async function loadGpt2Vocabulary(): Promise<readonly string[]> {
-  // Imported on demand, because this takes 50 ms.
+  // imported on demand, because the import takes 50 ms
   const { default: tokens } = await import('gpt-tokenizer/bpeRanks/r50k_base');
   return tokens.map((token) => Buffer.from(token as string).toString('latin1'));
 }
 
-// Unicode's White_Space, as in the reference implementations; JavaScript's \s also contains U+FEFF, but not
+// Unicode's White_Space, as in the reference implementations. JavaScript's \s also contains U+FEFF, but not
 // U+0085.
 const space = '\\t-\\r \\u0085\\u00a0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000';
 
@@ -25,7 +25,7 @@ export const gpt2WordPattern = new RegExp(
 
 /**
  * The characters that represent bytes in byte-level BPE vocabularies (GPT-2), indexed by byte. Bytes that are
- * printable in Latin-1 keep their character; the others have characters from U+0100 on.
+ * printable in Latin-1 keep their character. The other bytes have characters from U+0100 on.
  */
 export const byteAlphabet: readonly string[] = makeByteAlphabet();
 
@@ -64,11 +64,11 @@ export const byteLevelModel = {
 } as const;
 
 /**
- * Vocabulary and merges of a byte-level BPE, whose tokens are written with the characters of `byteAlphabet`.
+ * Vocabulary and merges of a byte-level BPE. Its tokens are written with the characters of `byteAlphabet`.
  */
 export interface ByteLevelBpe {
   readonly vocab: Readonly<Record<string, number>>;
-  /** The merges, as two tokens with a space between them, in their order. */
+  /** The merges in order, each as two tokens with a space between. */
   readonly merges: readonly string[];
   readonly endOfText: { readonly id: number; readonly content: string } | undefined;
   /** True if texts are split into words in the same way as GPT-2. */

@@ -138,7 +138,7 @@ function makeParts(
     if (content === '') {
       throw tokenizerError(
         file,
-        `has the added token ${JSON.stringify(token.content)}, of which the normalizer leaves nothing`,
+        `has the added token ${JSON.stringify(token.content)}, which the normalizer makes empty`,
         { expected: 'one with "normalized": false, or a normalizer that keeps it' },
       );
     }
@@ -163,8 +163,8 @@ function makeParts(
 }
 
 /**
- * Rejects a text if a part of it has no id. This happens if a model has neither tokens for the part nor an
- * unknown token.
+ * Rejects a text with a section that has no id. This happens if a model has neither tokens for the section
+ * nor an unknown token.
  */
 function checkIds(encoded: (number | undefined)[], path: string): number[] {
   if (encoded.every((id) => Number.isInteger(id))) return encoded as number[];

@@ -1,5 +1,5 @@
 /**
- * The classes with which AutoTokenizer of transformers 5.18 loads tokenizers, each with the list of its
+ * The classes that AutoTokenizer of transformers 5.18 uses to load tokenizers, with the list of each class's
  * `model_type`s (config.json). `tooling/fixtures/make-saved-tokens-fixtures.py` reads these lists from the
  * library, and a test compares them.
  */
@@ -142,8 +142,8 @@ export const typesWithWrongClass: ReadonlySet<string> = new Set(
 );
 
 /**
- * Classes, without `Fast`, that are not supported, because they do not use the components of tokenizer.json:
- * they build other components, read other files, or are written in Python.
+ * Unsupported classes, without `Fast`. They do not use the components of tokenizer.json: they build other
+ * components, read other files, or are written in Python.
  */
 export const unknownClasses: ReadonlySet<string> = new Set(
   (

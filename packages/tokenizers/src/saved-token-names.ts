@@ -33,7 +33,7 @@ export function addedToken(token: StatedToken, { isNamed = false } = {}): AddedT
 export const readContent = (token: StatedToken): string =>
   typeof token === 'string' ? token : token.content;
 
-/** Names of special tokens, in the order in which they are added. */
+/** Names of special tokens, in the order of adding. */
 export const specialTokenNames = [
   ...['bos_token', 'eos_token', 'unk_token', 'sep_token', 'pad_token', 'cls_token', 'mask_token'],
 ] as const;
@@ -43,7 +43,7 @@ const former = 'additional_special_tokens';
 
 /** The special tokens in tokenizer_config.json and special_tokens_map.json. */
 export interface NamedTokens {
-  /** Tokens by name: first `bos_token` and so on, then names that only some models have. */
+  /** Tokens by name: first `bos_token` and so on, then names that exist only in some models. */
   readonly tokens: ReadonlyMap<string, StatedToken>;
   /** Special tokens without names. */
   readonly extra: readonly StatedToken[];
@@ -56,7 +56,7 @@ interface NamingFiles {
   readonly config: Settings;
   /**
    * The contents of special_tokens_map.json; undefined if tokenizer_config.json has an
-   * `added_tokens_decoder`, since the transformers library then ignores the map.
+   * `added_tokens_decoder`, because the transformers library then ignores the map.
    */
   readonly specialTokensMap: Settings | undefined;
   /** Default tokens for names that the files lack; null for a name without a default token. */
@@ -156,7 +156,7 @@ export class TokenReader {
     return Object.entries(value).map(([key, token]) => [key, this.#read(token, `${name}.${key}`)]);
   }
 
-  /** Returns tokens whose names only some models have, such as `image_token`. */
+  /** Returns tokens with names that exist only in some models, such as `image_token`. */
   othersNamed(): readonly (readonly [string, StatedToken])[] {
     return Object.entries(this.#settings).flatMap(([name, value]) => {
       const isToken = typeof value === 'string' || isJsonObject(value);

@@ -26,7 +26,7 @@ export interface SavedFiles {
   readonly specialTokensMap: Settings;
   /** The contents of added_tokens.json: ids by token. */
   readonly addedTokens: Settings;
-  /** The settings of config.json, whose `model_type` may determine the class of the tokenizer. */
+  /** The settings of config.json. Their `model_type` may determine the class of the tokenizer. */
   readonly modelConfig: Settings;
 }
 
@@ -65,8 +65,8 @@ export interface CompleteTokenizer {
 
 /**
  * Completes a tokenizer.json by the tokens of the other files in its directory, like AutoTokenizer of
- * transformers 5. If the class that loads it builds its own components, they replace those in tokenizer.json.
- * `modelIds` are ids of the model's tokens, and `modelTokens` the tokens indexed by id.
+ * transformers 5. If the tokenizer's class builds its own components, these replace the components in
+ * tokenizer.json. `modelIds` are ids of the model's tokens, and `modelTokens` the tokens indexed by id.
  *
  * @throws DataError MTL_DATA_TOKENIZER if files contradict each other or the vocabulary, and for unknown
  *   settings that change ids
@@ -113,8 +113,8 @@ export function withSavedTokens(
 }
 
 /**
- * Returns the texts of all tokens in the files next to a vocabulary, which are read like the files next to a
- * tokenizer.json.
+ * Returns the texts of all tokens in the files next to a vocabulary. The files are read like the files next
+ * to a tokenizer.json.
  *
  * @param path the path of the vocabulary
  * @throws DataError MTL_DATA_TOKENIZER
@@ -241,8 +241,8 @@ function readPadding({ padding }: TokenizerJson): Readonly<Record<string, string
 }
 
 /**
- * Returns the tokens to which files give ids, sorted by id. They are in `added_tokens_decoder`, or else in
- * the older files.
+ * Returns the tokens to which files give ids, sorted by id. They are in `added_tokens_decoder`, or in the
+ * older files.
  */
 function keptTokens(
   json: TokenizerJson,
@@ -275,7 +275,8 @@ function tokensToAdd(
 }
 
 /**
- * Returns the special tokens that a class adds a second time. Their properties then replace the earlier ones.
+ * Returns the special tokens that a class adds a second time. Their new properties then replace the earlier
+ * properties.
  */
 function specialTokensAgain(
   adds: 'texts' | 'tokens',

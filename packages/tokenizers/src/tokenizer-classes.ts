@@ -26,8 +26,8 @@ export interface TokenizerClass {
    */
   readonly tokens: Readonly<Record<string, string | null>>;
   /**
-   * How the class adds every special token a second time: only its text, or the token with its properties.
-   * Absent: tokens are added once.
+   * The way in which the class adds every special token a second time: only the token's text, or the token
+   * with its properties. Absent: tokens are added once.
    */
   readonly addsAgain?: 'texts' | 'tokens';
   readonly parts: (settings: ClassSettings) => ClassComponents;
@@ -116,7 +116,7 @@ const sentencePieceDecoder = ({ strips }: { readonly strips: boolean }) => ({
   ],
 });
 
-/** Returns the unknown token for the model: the one in the files, or the class's default. */
+/** Returns the unknown token for the model: the token in the files, or the class's default. */
 const chooseUnknown = ({ unknownToken }: ClassSettings, byDefault: string): string =>
   unknownToken ?? byDefault;
 
@@ -242,7 +242,7 @@ const classes: ReadonlyMap<string, Omit<TokenizerClass, 'name'>> = new Map(
 );
 
 /**
- * Classes that use tokenizer.json unchanged. A class name that the transformers library does not know has the
+ * Classes that use tokenizer.json unchanged. A class name that is unknown to the transformers library has the
  * same effect.
  */
 const generalClasses: readonly string[] = [

@@ -13,7 +13,7 @@ interface EncodingComponents {
   readonly addedTokens: TokenizerJson['added_tokens'];
 }
 
-/** Returns whether a token is searched for in normalized texts, in its own normalized form. */
+/** Returns true if a token is searched for in normalized texts, in its own normalized form. */
 export function isNormalized({ normalized, special }: TokenizerJson['added_tokens'][number]): boolean {
   return normalized ?? special !== true;
 }

@@ -45,7 +45,7 @@ describe('GPT2BPETokenizer', async () => {
     expect([...tokenizer.encode('<|endoftext|>')]).not.toContain(50256);
   });
 
-  it('takes vocab.json and merges.txt, both of them', async () => {
+  it('takes both vocab.json and merges.txt', async () => {
     const { model } = await trainByteLevelBpe({
       texts: ['low lower lowest'],
       vocabularySize: 270,

@@ -4,7 +4,7 @@
  */
 const mostLayers = 16;
 
-/** One of the few numbers that summarize a record of type `experts`; each becomes a curve. */
+/** One of the few numbers that summarize a record of type `experts`. Each becomes a curve. */
 export interface ExpertScalar {
   readonly name: string;
   readonly value: number;

@@ -18,7 +18,7 @@ interface EvaluationSettings<Batch> {
   readonly interval: number;
   /** The number of micro-batches on each data-parallel rank. */
   readonly numMicroBatches: number;
-  /** Opens the evaluation data at the start, so that every evaluation reads the same samples. */
+  /** Opens the evaluation data at its start, so that every evaluation reads the same samples. */
   readonly open: () => AsyncIterator<Batch>;
   /** Called on all ranks after each evaluation. Default: nothing is called. */
   readonly afterwards?: () => Promise<void>;
@@ -39,8 +39,8 @@ export interface RunTrainingOptions<Batch> {
   readonly reporters: readonly TrainingReporter[];
   readonly save?: SaveSettings | undefined;
   /**
-   * The checkpoint from which the run was resumed, if any. A roll-back uses it if the run has not saved a
-   * checkpoint yet.
+   * The checkpoint from which the run was resumed, if any. A roll-back uses this checkpoint if the run has
+   * not saved one yet.
    */
   readonly resumedFrom?: string | undefined;
   readonly evaluation?: EvaluationSettings<Batch> | OwnEvaluation | undefined;
@@ -48,7 +48,8 @@ export interface RunTrainingOptions<Batch> {
   readonly exitInterval?: number | undefined;
   /**
    * A time in milliseconds since the start of the process (`performance.now()`). The run ends after the step
-   * in which any rank reaches it, or one step later if the next step has already begun (`Trainer.steps`).
+   * in which any rank reaches this time, or one step later if the next step has already begun
+   * (`Trainer.steps`).
    */
   readonly deadlineMs?: number | undefined;
   readonly signals?: Pick<StopSignals, 'received'> | undefined;
@@ -59,7 +60,7 @@ type EndReason = 'done' | 'early-stopping' | 'exit-interval' | 'deadline' | 'dat
 
 export interface TrainingResult {
   /**
-   * Why the run ended:
+   * The reason for the run's end:
    * - `done`: the last iteration was reached
    * - `early-stopping`: the validation loss has stopped falling
    * - `exit-interval`, `deadline` or a signal: the run can be resumed
@@ -74,10 +75,10 @@ export interface TrainingResult {
 
 /**
  * Trains to the end, with evaluation, checkpoints and reports. SIGINT, SIGTERM and SIGHUP end the run after
- * the running step, with a checkpoint. Yields each step after its evaluation, save and reports, and returns
- * how the run ended. At the end, the final state is saved, and evaluated if there is evaluation data; neither
- * happens if the consumer leaves the loop. Weights that no step of the run has changed are not saved. All
- * ranks run the same steps; a signal to any rank stops all ranks after the same step.
+ * the current step, with a checkpoint. Yields each step after its evaluation, save and reports, and returns
+ * the reason for the run's end. At the end, the final state is saved, and evaluated if there is evaluation
+ * data. If the consumer leaves the loop, neither happens. Weights that no step of the run has changed are not
+ * saved. All ranks run the same steps, and a signal to any rank stops all ranks after the same step.
  *
  * @throws TrainingError `MTL_NO_UPDATE` at the end of a run whose steps were all skipped, unless the run was
  *   interrupted
@@ -112,7 +113,7 @@ export async function* trainingSteps<Batch>(
     // an extension (such as early stopping) may have ended the run before the loaded checkpoint was saved
     ending = extensions.endsRun;
     const steps = trainer.steps({
-      // evaluations, saves and the end of a run need the weights as they are after this step
+      // evaluations, saves and the end of a run need the weights exactly after this step
       waitsAfter: (iteration) =>
         [evaluation?.interval, save?.interval, exitInterval].some((interval) =>
           isMultiple(iteration, interval),
@@ -178,8 +179,8 @@ export async function finishSteps<End>(steps: AsyncIterator<StepMetrics, End>): 
 }
 
 /**
- * Ends a run whose weights have not changed, without saving: returns if the run was interrupted, otherwise
- * throws the error.
+ * Ends a run with unchanged weights, without saving. Returns if the run was interrupted. Otherwise throws the
+ * error.
  */
 function endUnchanged<Batch>(
   { reporters, trainer }: RunTrainingOptions<Batch>,
@@ -195,7 +196,7 @@ const isMultiple = (iteration: number, interval: number | undefined): boolean =>
   interval !== undefined && iteration % interval === 0;
 
 /**
- * Restores the newest checkpoint, but not the counts of steps and samples: training continues with the
+ * Restores the newest checkpoint, except for the counts of steps and samples. Training continues with the
  * samples that follow.
  */
 async function rollBack<Batch>(
@@ -228,9 +229,9 @@ function report<Batch>(
 const stopReasons = [...stopSignalNames, 'deadline'] as const;
 
 /**
- * Returns the numbers that this rank contributes to the agreement before a step: 1 if it is still writing a
- * checkpoint, and for each of `stopReasons`, 1 if it asks the run to stop. A run always does at least one
- * step.
+ * Returns the numbers of this rank for the agreement before a step: 1 if this rank is still writing a
+ * checkpoint, and 1 for each of `stopReasons` for which this rank wants to stop the run. A run always does at
+ * least one step.
  */
 function listAgreedNumbers<Batch>(
   { signals, deadlineMs = Number.POSITIVE_INFINITY }: RunTrainingOptions<Batch>,
@@ -243,12 +244,12 @@ function listAgreedNumbers<Batch>(
 }
 
 /**
- * Returns the common decision of all ranks from the sums of their `listAgreedNumbers`: each argument is the
- * number of ranks that have a 1 at this position.
+ * Returns the common decision of all ranks, from the sums of `listAgreedNumbers`. Each argument is the number
+ * of ranks with a 1 at its position.
  */
 function agreedRest([numWriting, ...numAsking]: readonly number[]): {
   readonly stop: (typeof stopReasons)[number] | undefined;
-  /** True if all ranks have written their part of the checkpoint that is being saved. */
+  /** True if all ranks have written their slices of the current checkpoint. */
   readonly isWritten: boolean;
 } {
   return { stop: stopReasons.find((_, index) => numAsking[index]! > 0), isWritten: numWriting === 0 };

@@ -2,19 +2,19 @@ import { constants } from 'node:os';
 import { TrainingError } from '@mtl/errors';
 
 /**
- * Signals that ask for an orderly end of the run; they come from a terminal, launcher or scheduler, or from a
+ * Signals that request an orderly end of the run. They come from a terminal, launcher or scheduler, or from a
  * lost connection.
  */
 export const stopSignalNames = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
 const streams = [process.stdout, process.stderr];
 
-/** The signal that ended a run in this process; another rank of the run may have received it. */
+/** The signal that ended a run in this process. Possibly another rank received it. */
 let signalOfProcess: NodeJS.Signals | undefined;
 
 /**
  * Returns the signal that ended a training run in this process, or that arrived while a run was ending;
- * undefined if there was none. After such a signal, `refuseAfterStopSignal` throws.
+ * undefined without a signal. After such a signal, `refuseAfterStopSignal` throws.
  */
 export const stopSignal = (): NodeJS.Signals | undefined => signalOfProcess;
 
@@ -24,16 +24,15 @@ export function forgetStopSignal(): void {
 }
 
 /**
- * Records the signal that ended a run on all ranks, whichever rank received it. Reasons that are not signals
- * are ignored.
+ * Records the signal that ended a run on all ranks, whichever rank received it. Other reasons are ignored.
  */
 export function rememberStopSignal(reason: string): void {
   signalOfProcess ??= stopSignalNames.find((name) => name === reason);
 }
 
 /**
- * Refuses to start a training run after a signal has ended one. The signal asks the process to end; without
- * this check, a program that trains several runs in a loop would start the next run.
+ * Throws if a signal has ended a training run, so that no other run starts. The signal asks the process to
+ * end; without this check, a program that trains several runs in a loop would start the next run.
  *
  * @throws TrainingError `MTL_STOP_SIGNAL`
  */
@@ -48,11 +47,11 @@ export function refuseAfterStopSignal(): void {
 }
 
 /**
- * Watches for SIGINT, SIGTERM and SIGHUP. The first signal asks for an orderly end of the run; a second one
+ * Watches for SIGINT, SIGTERM and SIGHUP. The first signal requests an orderly end of the run; the second
  * ends the process at once. The process remembers the signal (`stopSignal`).
  *
- * A closed terminal counts as one SIGHUP, however many signals it sends. Output that can no longer be written
- * also counts as a SIGHUP, and is dropped: the reader has ended (`| head`), or the disk is full.
+ * A closed terminal counts as one SIGHUP, even if it sends several signals. A failed write of output also
+ * counts as a SIGHUP, and the output is dropped: the reader has ended (`| head`), or the disk is full.
  */
 export class StopSignals {
   /** All open instances; the process has one listener per signal, which informs all instances. */
@@ -73,7 +72,7 @@ export class StopSignals {
     if (StopSignals.#open.size > 1) return;
     for (const [signal, handler] of StopSignals.#handlers) process.on(signal, handler);
     for (const stream of streams) {
-      // raises the limit for this listener only: every thread listens to the output stream, so many listeners
+      // raises the limit for this listener only. Every thread listens to the output stream, so many listeners
       // are not a leak
       const most = stream.getMaxListeners();
       stream.setMaxListeners(0).on('error', StopSignals.#onLostOutput).setMaxListeners(most);
@@ -95,10 +94,10 @@ export class StopSignals {
     this.close();
   }
 
-  // the error of a lost terminal may come before its signal
+  // the error of a lost terminal may arrive before its signal
   static readonly #onLostOutput = (error: NodeJS.ErrnoException): void => {
-    // EIO and EPIPE mean that the terminal or reader is gone, which is normal; other errors mean that the log
-    // is incomplete, which is a failure
+    // EIO and EPIPE mean that the terminal or reader is gone, which is normal. Other errors are failures,
+    // because the log is incomplete
     if (error.code !== 'EIO' && error.code !== 'EPIPE') process.exitCode = 1;
     for (const each of [...StopSignals.#open]) each.#receive('SIGHUP');
   };

@@ -6,7 +6,7 @@ import { expect, it, onTestFinished } from 'vitest';
 import { TapeStage } from './tape-stage.js';
 import { Trainer } from './trainer.js';
 
-/** Tokens; each is predicted from the previous one. */
+/** A list of tokens. Each is predicted from the previous token. */
 type Tokens = readonly number[];
 const batch: Tokens = [0, 3, 1, 2, 0];
 

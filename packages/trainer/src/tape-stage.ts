@@ -2,7 +2,7 @@ import { Tape, type Variable } from '@mtl/autograd';
 import type { Tensor } from '@mtl/kernels';
 import type { Stage, StageForward, StageLoss } from '@mtl/pipeline';
 
-/** The losses of a micro-batch on its tape, for example one for each token. */
+/** The losses of a micro-batch on its tape, for example one loss per token. */
 interface TapeLosses {
   readonly losses: Variable;
   /**
@@ -26,7 +26,7 @@ interface TapeStageOptions {
   readonly lossName?: string;
 }
 
-/** A whole model as one stage of a pipeline: a function that computes its losses with @mtl/autograd. */
+/** A complete model as a single pipeline stage: a function that computes its losses with @mtl/autograd. */
 export class TapeStage<Batch> implements Stage<Batch> {
   readonly isFirst = true;
   readonly isLast = true;
@@ -100,7 +100,7 @@ export class TapeStage<Batch> implements Stage<Batch> {
   }
 
   #run(tape: Tape, { microBatch, batch, lossFactors }: StageForward<Batch>): void {
-    // NaN is never used: the trainer refuses a loss that is not in its options, and names it
+    // NaN is never used, because the trainer rejects a loss that is not in its options
     const lossFactor = lossFactors[this.#lossName] ?? Number.NaN;
     const [losses, weights] = tape.scope(() => {
       const made = this.#forward(tape, { batch, lossFactor });

@@ -15,11 +15,11 @@ export type LearningRate = (position: {
 export interface TrainerOptions<Batch> {
   /** The model, or this rank's stages of it. */
   readonly pipeline: Pipeline<Batch>;
-  /** The optimizer; its groups are the groups of the training run. */
+  /** The optimizer. Its groups are the process groups of the training run. */
   readonly optimizer: ModelOptimizer;
   /**
-   * The learning rate of the next step, computed from the number of applied updates (without skipped steps)
-   * and of consumed samples; or one constant rate.
+   * The learning rate of the next step: a constant, or a function of the number of applied updates (without
+   * skipped steps) and of consumed samples.
    */
   readonly learningRate: number | LearningRate;
   /**
@@ -34,12 +34,13 @@ export interface TrainerOptions<Batch> {
   /** The device of the model. Default: cpu. */
   readonly device?: Device;
   /**
-   * The micro-batches of this rank in order, from the first sample not yet consumed. All stages of a pipeline
-   * must get the same number of micro-batches.
+   * The micro-batches of this rank in order, from the first unused sample. All stages of a pipeline must get
+   * the same number of micro-batches.
    */
   readonly batches: AsyncIterator<Batch>;
   /**
-   * The losses whose weighted sum is the total: every loss that a stage computes must be listed by its name.
+   * The losses in the total, which is their weighted sum. Every loss that a stage computes must be listed by
+   * its name.
    */
   readonly losses: readonly LossKind<Batch>[];
   /** Names of losses that stages of absent ranks compute, in a dry run of one rank. Default: none. */
@@ -49,10 +50,10 @@ export interface TrainerOptions<Batch> {
   /** The model FLOPs per sample, forward and backward, for metrics. Default 0: the FLOP rate is not known. */
   readonly flopsPerSample?: number;
   readonly trainIterations: number;
-  /** The iterations whose samples are consumed without being trained on. Default: none. */
+  /** The iterations that consume samples without training on them. Default: none. */
   readonly iterationsToSkip?: ReadonlySet<number> | undefined;
   /**
-   * The extensions of the loop, such as guards and recorders, in the order in which they are called. Default:
+   * The extensions of the loop, such as guards and recorders. The loop calls them in this order. Default:
    * none.
    */
   readonly extensions?: readonly TrainerExtension[];
@@ -63,8 +64,8 @@ export interface TrainerOptions<Batch> {
 /** The caller's choices about the steps of a trainer. They must be equal on all ranks. */
 export interface StepsOptions {
   /**
-   * Tells whether a step must end, with its metrics yielded, before the next one begins. This is needed if
-   * the caller's next decision depends on the state after this step. The answer must depend only on
+   * Returns true if a step must end, and its metrics be yielded, before the next step begins. Callers need
+   * this if their next decision depends on the state after the step. The result must depend only on
    * configuration and step number. Default: always.
    */
   readonly waitsAfter?: (iteration: number) => boolean;
@@ -77,11 +78,9 @@ export interface StepsOptions {
   readonly agreement?: StepAgreement;
 }
 
-/**
- * Numbers that ranks share before a step. They are added to a collective that every step needs in any case.
- */
+/** Numbers that ranks add up before a step, in a collective that every step needs in any case. */
 export interface StepAgreement {
-  /** Returns the numbers of this rank. All ranks must return equally many. */
+  /** Returns the numbers of this rank. The number of values must be the same on all ranks. */
   own(): readonly number[];
   /** Receives the sums over all ranks, on every rank; awaited before the step begins. */
   agreed(sums: readonly number[]): Promise<void>;

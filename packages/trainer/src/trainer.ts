@@ -34,7 +34,7 @@ interface StartOptions extends Required<Pick<StepsOptions, 'isOver' | 'agreement
   readonly isLate: boolean;
 }
 
-/** A step that has begun; the caller does not know its results yet. */
+/** A step that has begun. The caller does not have its results yet. */
 interface StartedStep {
   /** The step itself, if its results are read late. */
   readonly late?: LateStep;
@@ -57,10 +57,10 @@ async function take<Value>(from: AsyncIterator<Value>, count: number): Promise<V
 }
 
 /**
- * The training loop: each turn of `for await (const step of trainer)` runs one optimizer step. The trainer
- * knows pipelines and batches, not models: the caller defines the batch, the losses, and the units that count
- * in each loss. Every rank of a training run has a trainer with its own micro-batches. Metrics cover the
- * global batch, and are equal on all ranks except for times.
+ * The training loop. Each iteration of `for await (const step of trainer)` runs an optimizer step. The
+ * trainer does not depend on models: the caller defines the batch, the losses, and the units that count in
+ * each loss. Every rank of a training run has a trainer with its own micro-batches. Metrics cover the global
+ * batch, and are equal on all ranks except for times.
  */
 export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
   /** The ranks of the training run. */
@@ -69,11 +69,11 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
   readonly extensions: Extensions;
   readonly #options: CompleteTrainerOptions<Batch>;
   readonly #passes: StepPasses<Batch>;
-  /** Progress after the last step whose results are known. */
+  /** The progress after the last step with known results. */
   #progress: TrainingProgress;
-  /** Progress after the last step that has begun, whether or not its results are known. */
+  /** The progress after the last step that has begun, even if its results are not known yet. */
   #started: TrainingProgress;
-  /** A step whose results are not known yet. */
+  /** A step without known results. */
   #underWay: StartedStep | undefined;
   #dataWaitMs = 0;
 
@@ -98,9 +98,9 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
   }
 
   /**
-   * True if a step has begun and its results are not known: weights and optimizer are then ahead of
-   * `progress` and must not be saved or evaluated. It stays true after an error in the loop, or after the
-   * consumer has left the loop.
+   * True if a step has begun and its results are not known. Weights and optimizer are then ahead of
+   * `progress` and must not be saved or evaluated. The value stays true after an error in the loop, or after
+   * the consumer has left the loop.
    */
   get isStepUnderWay(): boolean {
     return this.#underWay !== undefined;
@@ -111,14 +111,14 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     return this.#progress.iteration >= this.#options.trainIterations;
   }
 
-  /** The time that all steps so far have waited for data, in milliseconds. */
+  /** The total time that steps have waited for data, in milliseconds. */
   get dataWaitMs(): number {
     return this.#dataWaitMs;
   }
 
   /**
-   * Runs steps until the last iteration, or until the consumer leaves the loop. Each step has ended when it
-   * is yielded, and the next step has not begun.
+   * Runs steps until the last iteration, or until the consumer leaves the loop. A yielded step has ended, and
+   * the next step has not begun.
    */
   [Symbol.asyncIterator](): AsyncGenerator<StepMetrics, void, undefined> {
     return this.steps();
@@ -128,10 +128,10 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
    * Runs steps until the last iteration. If the device works while the host continues (`supportsMarks`), the
    * metrics of a step may be yielded after the next step has been enqueued, so that the device is never idle.
    *
-   * A step ends before the next one begins if `waitsAfter` returns true for it, and after the last step. All
-   * steps do so if the loss scale is dynamic, or if an extension decides about updates, reads gradients or
-   * waits for steps. A consumer must end the loop through `isOver`; leaving it in another way loses the
-   * results of the running step.
+   * A step ends before the next step begins if `waitsAfter` returns true for it, or if it is the last step.
+   * This applies to all steps if the loss scale is dynamic, or if an extension decides about updates, reads
+   * gradients or waits for steps. A consumer must end the loop through `isOver`; leaving it in another way
+   * loses the results of the running step.
    *
    * @throws UsageError `MTL_STEP_UNDER_WAY` if the consumer has left an earlier loop without `isOver`
    */
@@ -161,13 +161,13 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
 
   /**
    * Returns mean losses over the next micro-batches of an iterator, without changing parameters. Each
-   * data-parallel rank evaluates its own micro-batches; all ranks must pass the same number.
+   * data-parallel rank evaluates its own micro-batches. The number must be the same on all ranks.
    */
   async evaluate(batches: AsyncIterator<Batch>, numMicroBatches: number): Promise<EvaluatedLoss> {
     refuseStepUnderWay('an evaluation', this);
     const { pipeline, losses, microBatches } = this.#options;
-    // The number of micro-batches of a step after batch-size ramp-up. Schedules accept this number, and the
-    // micro-batches of an evaluation are a multiple of it.
+    // the number of micro-batches after batch-size ramp-up. Schedules accept this number, and the
+    // micro-batches of an evaluation are a multiple of it
     const most = microBatches.countsOfMicroBatches().at(-1)!;
     const sums: number[][] = losses.map(() => []);
     const counts = losses.map(() => 0);
@@ -199,13 +199,13 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     return { ...reportedLosses(losses, means), ...tokenLosses(losses) };
   }
 
-  /** Returns what this rank adds to the counts of each kind of loss in the micro-batches. */
+  /** Returns this rank's contribution to the counts of each kind of loss in the micro-batches. */
   #countLosses(batches: readonly Batch[]): readonly number[] {
     const { losses, pipeline } = this.#options;
     return ownCounts(batches, { losses, ranks: this.ranks, isLastStage: pipeline.isLast });
   }
 
-  /** Tells whether the results of steps can be read late because the next step does not depend on them. */
+  /** Returns true if the results of steps can be read late, because the next step does not depend on them. */
   #canReadLate(): boolean {
     const { device, lossScaler } = this.#options;
     return supportsMarks(device) && !this.extensions.wait && !lossScaler.isDynamic;
@@ -213,7 +213,7 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
 
   /**
    * Begins the next step; returns undefined at the end of the data. If this fails in the same way on all
-   * ranks, the running step is still finished and yielded.
+   * ranks, the current step is still finished and yielded.
    */
   async *#startNext(how: StartOptions): AsyncGenerator<StepMetrics, StartedStep | undefined, undefined> {
     const { device, optimizer } = this.#options;
@@ -247,7 +247,7 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     ]);
     const numKinds = this.#options.losses.length;
     await agreement.agreed(agreed.slice(numKinds));
-    // if one rank has no data left, all ranks end
+    // all ranks end if one rank has no data left
     if (batches === undefined || numWithoutData! > 0 || isOver()) return undefined;
     const step: RunningStep<Batch> = {
       startMs,
@@ -266,8 +266,8 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
   }
 
   /**
-   * Enqueues the passes, and the update unless an extension refuses it. With `isLate` the results are read
-   * later, otherwise at once.
+   * Enqueues the passes, and the update unless an extension refuses it. With `isLate`, the results are read
+   * later. Otherwise at once.
    */
   async #enqueue(step: RunningStep<Batch>, { isLate }: { readonly isLate: boolean }): Promise<StartedStep> {
     const { iteration, startMs } = step;
@@ -285,7 +285,7 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     return { finish: () => this.#finish(step, computed) };
   }
 
-  /** Records a step when its results are known. */
+  /** Records a step after its results are known. */
   #finish(step: RunningStep<Batch>, enqueued: EnqueuedStep): StepMetrics {
     const { lossScaler, losses, sequenceLength, flopsPerSample } = this.#options;
     const { globalBatchSize, rates, lossScale } = step;
@@ -337,7 +337,7 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
   }
 
   /**
-   * Returns the metrics of a step whose samples are consumed without being trained on: it has no loss, no
+   * Returns the metrics of a step that consumes samples without training on them. It has no loss, no
    * gradients, and a learning rate of 0.
    */
   #leftOut(step: RunningStep<Batch>, stepMs: number): StepMetrics {

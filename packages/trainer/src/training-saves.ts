@@ -18,8 +18,8 @@ export interface SaveSettings {
   /** The number of checkpoints with the same `run` that are kept; undefined: all are kept. */
   readonly keepLast: number | undefined;
   /**
-   * The directory that this run owns, or a parent of it; only on rank 0. Without `owned` and `run`,
-   * checkpoints that name no run count as checkpoints of this run.
+   * The directory that this run owns, or a parent of this directory; only on rank 0. Without `owned` and
+   * `run`, checkpoints that name no run count as checkpoints of this run.
    */
   readonly owned?: OwnedDirectory | undefined;
   /**
@@ -27,7 +27,7 @@ export interface SaveSettings {
    * checkpoint. Default: the job name of the directory's owner.
    */
   readonly run?: string | undefined;
-  /** The path of the checkpoint from which training continues; this checkpoint is never deleted. */
+  /** The checkpoint from which training continues. It is never deleted. */
   readonly loadedFrom?: string | undefined;
   /**
    * True to continue training while a checkpoint is written from a copy in host memory. Default: wait for the
@@ -52,7 +52,7 @@ interface TrainingSavesOptions {
 }
 
 /**
- * Saves the checkpoints of a training run. All ranks must call the same methods, between steps. At most one
+ * Saves the checkpoints of a training run. All ranks must call the same methods, between steps. Only one
  * checkpoint at a time is written in the background.
  */
 export class TrainingSaves {
@@ -72,14 +72,14 @@ export class TrainingSaves {
     return this.#newestPath;
   }
 
-  /** True if this rank is still writing its part of a checkpoint. */
+  /** True if this rank is still writing its slices of a checkpoint. */
   get isWriting(): boolean {
     return this.#background?.isWritten === false;
   }
 
   /**
-   * Saves a checkpoint at once, or starts to save it in the background. Waits first until the previous
-   * checkpoint is published.
+   * Saves a checkpoint, or starts to save it in the background. First waits until the previous checkpoint is
+   * published.
    */
   async atInterval(): Promise<void> {
     if (this.#background === undefined) return await this.atEnd();
@@ -89,8 +89,7 @@ export class TrainingSaves {
   }
 
   /**
-   * Waits until the checkpoint that is being saved is written, and publishes it; does nothing without such a
-   * checkpoint.
+   * Waits until the current checkpoint is written, and publishes it; does nothing without such a checkpoint.
    */
   async finish(): Promise<void> {
     if (this.#background?.isSaving !== true) return;
@@ -98,7 +97,7 @@ export class TrainingSaves {
   }
 
   /**
-   * Like `finish`, after an error that ends the training run: an error of the save is not thrown, since it
+   * Like `finish`, after an error that ends the training run. An error of the save is not thrown, because it
    * would hide the first error.
    */
   async finishAfterError(): Promise<void> {

@@ -28,7 +28,7 @@ import type { TrainingProgress } from './metrics/training-reports.js';
 
 const optimizerPrefix = 'optimizer.';
 
-/** Tells whether a tensor of a checkpoint is optimizer state, which --no-load-optim and --finetune skip. */
+/** Returns true if a tensor of a checkpoint is optimizer state, which --no-load-optim and --finetune skip. */
 export function isOptimizerTensor(name: string): boolean {
   return name.startsWith(optimizerPrefix);
 }
@@ -52,7 +52,10 @@ interface HeldRange extends FlatRange {
  */
 const elementsAtATime = 2 ** 20;
 
-/** The values of a tensor, which `view` returns and the caller disposes of; its dtype is a floating one. */
+/**
+ * Returns the values of a tensor from `view`, which must have a floating-point dtype. The caller disposes of
+ * the tensor.
+ */
 const valuesIn = (view: () => Tensor): KeptValues => {
   const partFor = (start: number, { size }: Tensor): Tensor => {
     using whole = view();
@@ -120,7 +123,7 @@ function logicalTensor(box: BoxOfTensor & ValuesOfBox): LogicalTensor {
   };
 }
 
-/** Reads and writes values that memory keeps in another form than float32, some at a time. */
+/** Reads and writes values that are not float32 in memory. Only some values are converted at a time. */
 function convertedValues({
   values,
   start: first,
@@ -155,9 +158,8 @@ function convertedValues({
 }
 
 /**
- * Returns checkpoint tensors for the values on this rank of a store's parameters. If the rank holds all of a
- * parameter, or all of its tensor-parallel slice, there is one box; if the parameter is divided over the
- * ranks of the store, there are a few boxes.
+ * Returns checkpoint tensors for this rank's values of a store's parameters. A complete parameter or
+ * tensor-parallel slice is one box. A parameter that is divided over the ranks of the store is a few boxes.
  */
 function heldTensors(
   { group, device }: Pick<ParameterStore, 'group' | 'device'>,
@@ -165,7 +167,7 @@ function heldTensors(
     readonly groups: ParallelGroups;
     readonly prefix: string;
     readonly ranges: readonly ParameterRange[];
-    /** Tells whether each rank of the store's group holds its own part of a parameter. */
+    /** Returns true if each rank of the store's group holds a different part of a parameter. */
     readonly isDivided: (parameter: Parameter) => boolean;
     /** Returns the ranges of a parameter on this rank; undefined if the parameter has no such values. */
     readonly listParts: (range: ParameterRange) => readonly HeldRange[] | undefined;
@@ -215,7 +217,7 @@ function weightLimit({ dtype }: ParameterStore): ValueLimit {
 
 /**
  * Returns this rank's parts of the master weights, under their logical names. Frozen parameters have no
- * master weights: the model's own values are returned in float32, which represents them exactly.
+ * master weights, so the result contains the model's values in float32, which represents them exactly.
  */
 export function weightTensors({ stores, groups }: ModelOptimizer): LogicalTensor[] {
   const ofStores = stores.map((store) => ({ store, groups, limit: weightLimit(store) }));
@@ -261,10 +263,10 @@ export function gradientTensors({ stores, groups }: ModelOptimizer): LogicalTens
 
 /**
  * Returns this rank's parts of the optimizer states, as `optimizer.STATE.NAME` (AdamW: `exp_avg` and
- * `exp_avg_sq`, Muon: `momentum_buffer`). They are sorted by state, then by the order of the parameters. The
- * order does not depend on which optimizer rule owns a state: a resumed run may have more rules than the
- * previous run and still writes the same bytes. The states of parameters, such as matmul precision states,
- * come last, under similar names.
+ * `exp_avg_sq`, Muon: `momentum_buffer`). The tensors are sorted by state, then by the order of the
+ * parameters. The order does not depend on the optimizer rule that owns a state, so a resumed run with more
+ * rules writes the same bytes. States of parameters, such as matmul precision states, follow last, under
+ * similar names.
  */
 export function optimizerTensors(optimizer: ModelOptimizer): LogicalTensor[] {
   const { groups, state } = optimizer;
@@ -284,8 +286,8 @@ export function optimizerTensors(optimizer: ModelOptimizer): LogicalTensor[] {
 }
 
 /**
- * Returns the states of parameters (such as matmul precision states). Every rank that holds a part of a
- * parameter has the whole state.
+ * Returns the states of parameters (such as matmul precision states). Every rank that holds a slice of a
+ * parameter has the complete state.
  */
 function statesOfParameters({ stores, groups }: ModelOptimizer): LogicalTensor[] {
   return stores.flatMap(({ ranges, frozen, group }) =>
@@ -307,8 +309,8 @@ function statesOfParameters({ stores, groups }: ModelOptimizer): LogicalTensor[]
 }
 
 /**
- * The contents of a checkpoint in addition to tensors and the states of extensions. Random numbers are
- * counter-based, so the seed in the configuration suffices to restore them.
+ * The contents of a checkpoint other than tensors and the states of extensions. Random numbers are
+ * counter-based, so the seed in the configuration is enough to restore them.
  */
 interface TrainingState {
   readonly progress: TrainingProgress;
@@ -359,15 +361,14 @@ export function readTrainingState(state: JsonObject, path: string): TrainingStat
 }
 
 interface RestoreCheckpointOptions {
-  /** The path of a checkpoint of this run, in any layout. */
+  /** The path of a checkpoint of this run. Any layout may have saved it. */
   readonly path: string;
   readonly optimizer: ModelOptimizer;
   readonly lossScaler: LossScaler;
 }
 
 /**
- * Restores weights, optimizer and loss scale from a checkpoint, in the middle of a run. Every rank must call
- * it.
+ * Restores weights, optimizer and loss scale from a checkpoint during a run. Every rank must call it.
  *
  * @returns the progress of the checkpoint
  * @throws CheckpointError `MTL_CHECKPOINT_...`
@@ -388,8 +389,8 @@ export async function restoreCheckpoint(options: RestoreCheckpointOptions): Prom
 }
 
 /**
- * Returns replica numbers: if several ranks hold the same parameter, the one rank that saves it has number 0.
- * If all ranks of a store's group hold everything, the ranks take turns, so that each saves about the same
+ * Returns replica numbers. If several ranks hold the same parameter, the rank that saves it has number 0. If
+ * all ranks of a store's group hold everything, the ranks take turns, so that each saves about the same
  * number of bytes.
  */
 function replicaNumbers(
@@ -402,7 +403,7 @@ function replicaNumbers(
     readonly groups: ParallelGroups;
     /** The group of the store that keeps the parameters. */
     readonly group: Pick<ProcessGroup, 'rank' | 'size'> | undefined;
-    /** Tells whether each rank of the group holds a different part of a parameter. */
+    /** Returns true if each rank of the group holds a different part of a parameter. */
     readonly isDivided: (parameter: Parameter) => boolean;
   },
 ): ReadonlyMap<Parameter, number> {
@@ -424,8 +425,8 @@ function replicaNumbers(
 }
 
 /**
- * Returns the replica number of a value that all ranks with a slice or copy of a parameter hold completely: 0
- * on the one rank that saves it.
+ * Returns the replica number of a value that is complete on every rank with a slice or copy of its parameter:
+ * 0 on the rank that saves it.
  */
 function replicaOfWhole(
   { copiedOver, placement }: Parameter,

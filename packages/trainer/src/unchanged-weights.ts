@@ -16,7 +16,7 @@ export class UnchangedWeights {
   readonly #counts = new Map<Reason, number>();
   #isChanged = false;
 
-  /** @param lossScaler the loss scaler in its state at the start of the run */
+  /** @param lossScaler the loss scaler with its state at the start of the run */
   constructor(lossScaler: Pick<LossScaler, 'scale' | 'isDynamic'>) {
     this.#lossScaler = lossScaler;
     this.#firstScale = lossScaler.scale;

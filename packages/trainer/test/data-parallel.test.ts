@@ -102,7 +102,7 @@ describe('an optimizer that no package knows', () => {
 });
 
 describe('ranks of a training run', () => {
-  it.each(kinds)('stop after the same step when one of them gets a signal: %o', async (kind) => {
+  it.each(kinds)('stop after the same step when one rank gets a signal: %o', async (kind) => {
     const save = join(directory, `signal-${kind.distributed}-${kind.overlap}`);
     const ranks = await run({ dp: 2, ...kind, save, signalAt: { rank: 1, iteration: 3 } });
     for (const { result, steps } of ranks) {
@@ -111,7 +111,7 @@ describe('ranks of a training run', () => {
     }
   });
 
-  it('stop together when the data of one of them end', async () => {
+  it('stop together when the data of one rank end', async () => {
     const ranks = await run({ dp: 2, dataEnd: { rank: 0, microBatches: 10 } });
     // two whole steps of four micro-batches a rank
     for (const { result, steps } of ranks) {

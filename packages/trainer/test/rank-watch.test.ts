@@ -12,7 +12,7 @@ const watched = (argument: WatchRanksArgument) =>
   });
 
 it.each(['host', 'device'] as const)(
-  'tells all ranks what each of them computes without communication, and which one is slow, where the %s waits',
+  'tells all ranks what each rank computes without communication, and which one is slow, where the %s waits',
   async (waits) => {
     const results = await watched({ slowRank: 1, slowSteps: [3, 4, 5, 6, 7, 8], numSteps: 10, waits });
     const [events] = results;
@@ -52,7 +52,7 @@ it('names a rank that becomes slow where each rank is a pipeline stage of its ow
 it('gathers at multiples of the interval that are far enough apart, whatever the interval is', async () => {
   const steps = { slowRank: 1, slowSteps: [], numSteps: 55 };
   // a report every five seconds, or 50 steps of 100 ms; the steps at the end of the run are reported too
-  const byDefault = await watched({ ...steps, leastReportMs: 'that of every run' });
+  const byDefault = await watched({ ...steps, leastReportMs: 'default' });
   const iterations = (events: readonly TrainingEvent[]): readonly number[] =>
     events.filter(({ type }) => type === 'ranks').map(({ iteration }) => iteration);
   for (const events of byDefault) expect(iterations(events)).toEqual([2, 52, 55]);

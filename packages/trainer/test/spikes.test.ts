@@ -218,7 +218,7 @@ describe('a spike on several data-parallel ranks', () => {
     boost: { iteration: 12, factor },
   });
 
-  it('is skipped on all of them, without a trace, whatever the layout', { tags: ['whole'] }, async () => {
+  it('is skipped on all ranks, without a trace, whatever the layout', { tags: ['whole'] }, async () => {
     const [alone] = await runRanks({ dp: 1, ...skipping(-40) });
     for (const kind of [
       { dp: 2, distributed: false, overlap: true },

@@ -69,7 +69,7 @@ describe('a loss of stages in the middle', () => {
     }
   });
 
-  it('takes two collectives of a step, next to those of gradients and their norm', async () => {
+  it('takes two collectives of a step, next to the collectives of gradients and their norm', async () => {
     for (const { collectives } of await run({ pp: 2, dp: 2, ...own }))
       expect(collectives).toEqual({ world: 2 + 1, dp: 1, pp: 0 });
   });

@@ -391,7 +391,7 @@ describe('losses of several kinds', () => {
     dispose();
   });
 
-  it('are refused where those of the stage and of the run differ', async () => {
+  it('are refused where the losses of the stage and of the run differ', async () => {
     const { stage, trainer, dispose } = twoLosses();
     stage.hasSampleLoss = false;
     await expect(trainer.evaluate(uneven(), 4)).rejects.toMatchObject({ code: 'MTL_LOSS_KINDS' });
@@ -424,7 +424,7 @@ const places = [
 
 describe('runTraining', () => {
   describe.each(places)(
-    'of which every step is skipped, where checkpoints are written $where',
+    'with only skipped steps, where checkpoints are written $where',
     ({ inBackground }) => {
       /** Sums of gradients times 2^127 are beyond float32; the scale halves at every step. */
       const scaler = {

@@ -159,7 +159,7 @@ function collectTexts(path, text) {
       // a value directly after a word may contain more words
       texts.push({ text: value.replaceAll(/([a-z])VALUE/g, '$1 VALUE'), line });
     }
-    // the values in a template are visited, too, since they may contain texts
+    // the values in a template are visited, too, because they may contain texts
     if (value === undefined || !ts.isStringLiteralLike(node)) {
       ts.forEachChild(node, (child) => {
         if (value === undefined || writtenText(child) === undefined || ts.isTemplateSpan(child)) visit(child);
@@ -244,7 +244,7 @@ function sentenceProblems(sentence, checker) {
 export function npmProblemsOfText(path, text) {
   return text.split('\n').flatMap((content, index) =>
     [...content.matchAll(/(?<![\w-])npm run (?:--silent )?([^`'")\]|;]*)/g)].flatMap(([, command]) => {
-      // use only the words of the command, since the sentence may continue after it
+      // use only the words of the command, because the sentence may continue after it
       const [part] = command.split(/[.,:]+(?:\s|$)|\\| #| {2,}/);
       const list = ['npm', 'run', ...part.trim().split(/\s+/)];
       // skip a name that a program fills in, and a pattern of a test

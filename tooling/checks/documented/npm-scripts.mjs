@@ -38,8 +38,8 @@ function findPackage(path) {
 }
 
 /**
- * Returns the text of the files that a script names, and of the files next to them, since these may read its
- * flags.
+ * Returns the text of the files that a script names, and of the files next to them, because these may read
+ * its flags.
  */
 function textOfProgram(script, folder) {
   const files = script
@@ -56,13 +56,13 @@ function textOfProgram(script, folder) {
   return near.map((path) => readFileSync(path, 'utf8')).join('\n');
 }
 
-/** Returns whether a program reads a flag: its text contains the flag itself or an option of `parseArgs`. */
+/** Returns true if a program reads a flag: its text contains the flag itself or an option of `parseArgs`. */
 const reads = (text, flag) => {
   const name = flag.slice(2);
   return new RegExp(`${flag}(?![\\w-])|(?<![\\w-])['"]?${name}['"]?: \\{`).test(text);
 };
 
-/** Returns the flags in `args` that a program does not read, since they do not occur in its sources. */
+/** Returns the flags in `args` that a program does not read, because they do not occur in its sources. */
 function unknownFlags(args, { text }) {
   return args
     .filter((word) => word.startsWith('--') && word.length > 2 && !flagsOfRunners.test(word))
@@ -81,7 +81,7 @@ function devProblems([name, ...args]) {
 /**
  * Returns the problems of an npm command that a file names: a script that is neither in the root, nor in the
  * package of the file, nor in a package that `paragraph` names; a flag that its program does not read; and
- * `-w`, since npm knows no workspaces here.
+ * `-w`, because npm knows no workspaces here.
  */
 export function npmProblems(words, { path, paragraph = '' }) {
   const isRun = words[1] === 'run';

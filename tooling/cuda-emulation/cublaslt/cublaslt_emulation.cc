@@ -91,7 +91,7 @@ double gelu_derivative(double z) {
   return 0.5 * (1.0 + t) + 0.5 * z * (1.0 - t * t) * kSqrt2OverPi * (1.0 + 3.0 * 0.044715 * z * z);
 }
 
-// Returns whether the documentation's table of types for sums in float32 lists this combination.
+// Returns true if the documentation's table of types for sums in float32 lists this combination.
 bool is_supported(const DescriptionOpaque& description, const LayoutOpaque& a, const LayoutOpaque& b,
                   const LayoutOpaque& d) {
   if (description.scale_type != kReal32 || a.type != b.type) return false;
@@ -274,7 +274,7 @@ static void write_bias_gradient(const DescriptionOpaque& description, const Layo
   }
 }
 
-// An enqueued matmul, with a copy of its descriptions, since the caller may change them before the matmul
+// An enqueued matmul, with a copy of its descriptions, because the caller may change them before the matmul
 // runs.
 struct Matmul {
   DescriptionOpaque description;

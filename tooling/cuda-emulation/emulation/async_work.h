@@ -4,8 +4,8 @@
 // wait for it. In the emulation, the order of threads (set_order) decides: immediately in ascending order, as
 // late as possible in descending order, and at a random time in shuffled order. So the emulation reveals a
 // matmul that starts before its operands have arrived, or a tile that is released while a matmul reads it:
-// the results are wrong, since the target of a copy is NaN until the copy happens. A phase that never ends is
-// reported like any deadlock.
+// the results are wrong, because the target of a copy is NaN until the copy happens. A phase that never ends
+// is reported like any deadlock.
 #pragma once
 
 #include <cstdint>
@@ -78,7 +78,7 @@ void change_registers(int count, Registers direction, Site site);
 // Selects the asynchronous work of one of the resident blocks, by the block's number.
 void select_async_work(int resident);
 void begin_async_work();
-// Executes deferred work; called when no thread can continue. Returns whether there was any.
+// Executes deferred work; called when no thread can continue. Returns true if there was any.
 bool do_async_work();
 // Returns a description of the work that was not finished at the end of a block, or null.
 const char* end_async_work();

@@ -134,7 +134,7 @@ void report_deadlock() {
     group->second.push_back(number);
   }
   for (const auto& [where, numbers] : groups) {
-    message += "\n    " + std::to_string(numbers.size()) + " " + where + ", the first of them thread " +
+    message += "\n    " + std::to_string(numbers.size()) + " " + where + ", the first is thread " +
                describe(b.threads[numbers.front()]->index);
   }
   record_failure(message);

@@ -1,6 +1,6 @@
 // Runs kernels without a GPU. Blocks run one after the other, except blocks that take tickets, which
 // alternate (see take_ticket). The threads of a block are fibers, and each fiber runs until it must wait for
-// others. Kernels never include this header; they use intrinsics.h and ../instructions, which are built on
+// others. Kernels never include this header. They use intrinsics.h and ../instructions, which are built on
 // it. The following errors are detected and reported with the block, the thread and the line:
 // - threads that wait for others that have ended or wait elsewhere (barriers, shuffles, votes, matrix
 //   instructions);

@@ -6,7 +6,7 @@
 namespace mtl::emulation {
 
 void load(const void* kernel);
-// Tells whether some kernels are loaded, but this one is not.
+// Returns true if some kernels are loaded, but this one is not.
 bool is_left_out(const void* kernel);
 
 }  // namespace mtl::emulation

@@ -41,7 +41,7 @@ void wait_for(cudaStream_t stream, cudaEvent_t event);
 cudaError_t finish_event(cudaEvent_t event);
 cudaError_t query_event(cudaEvent_t event);
 // Returns the time between two events of a stream. If the work between them declares the time that it takes
-// on a device, that time is returned; otherwise the time between the events in the emulation.
+// on a device, that time is returned. Otherwise the time between the events in the emulation.
 cudaError_t elapsed(float* milliseconds, cudaEvent_t start, cudaEvent_t end);
 
 }  // namespace mtl::emulation

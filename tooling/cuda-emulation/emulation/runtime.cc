@@ -41,7 +41,7 @@ struct Capture {
 };
 Capture captures[kMaxStreams];
 
-// Returns whether the stream (null: any stream) is being captured. If it is, the capture becomes invalid.
+// Returns true if the stream (null: any stream) is being captured. If it is, the capture becomes invalid.
 bool breaks_capture(cudaStream_t stream = nullptr) {
   bool found = false;
   for (CUstream_st& each : streams) {
@@ -51,7 +51,7 @@ bool breaks_capture(cudaStream_t stream = nullptr) {
   return found;
 }
 
-// Returns whether this thread must not make a call that may wait for the device or change data that a graph
+// Returns true if this thread must not make a call that may wait for the device or change data that a graph
 // uses. Such calls are forbidden while this thread captures, or while another thread captures in a mode that
 // forbids them, unless this thread permits them (cudaThreadExchangeStreamCaptureMode). Captures that forbid
 // the call become invalid.
@@ -193,7 +193,7 @@ cudaError_t cudaMemsetAsync(void* data, int value, size_t bytes, cudaStream_t st
 
 namespace {
 
-// Returns whether the driver accepts a copy of this kind between these addresses.
+// Returns true if the driver accepts a copy of this kind between these addresses.
 bool is_copy_possible(void* destination, const void* source, size_t bytes, cudaMemcpyKind kind) {
   const bool to_device = owner_of(destination, bytes) == Owner::kDevice, from_device = owner_of(source, bytes) == Owner::kDevice;
   const auto *to = static_cast<const char*>(destination), *from = static_cast<const char*>(source);
@@ -245,7 +245,7 @@ cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int) {
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) { return synchronize(stream); }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   if (event == nullptr) return noted(cudaErrorInvalidValue);
-  // The emulation completes events outside of the graph, since it does not support events across streams in
+  // The emulation completes events outside of the graph, because it does not support events across streams in
   // one capture.
   if (stream != nullptr && breaks_capture(stream)) return noted(cudaErrorStreamCaptureIsolation);
   return mtl::emulation::wait_for(stream, event), cudaSuccess;

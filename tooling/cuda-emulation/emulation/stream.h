@@ -1,5 +1,5 @@
 // Streams and graphs without a GPU. Work is executed in the stream's order (pending_work.h) or, while its
-// stream is captured, when the graph is launched. The emulated cuBLASLt also uses this header, since it
+// stream is captured, when the graph is launched. The emulated cuBLASLt also uses this header, because it
 // enqueues work.
 #pragma once
 

@@ -3,9 +3,9 @@
  * npm run dev -- layer-norm-study [--out DIR] [--depths 2,6,12,24] [--seeds 1,2,3] [--train-iters 1200]
  *   [--jobs 2] [-- FLAGS]
  *
- * Depth against the place of layer norm (Shoeybi et al. 2019, figure 7): trains a BERT for every depth, place
- * and seed, and writes table.md, results.json and loss-curves.svg. A run that is there already is not
- * repeated. The protocol stands in docs/studies/layer-norm-placement.md.
+ * Compares depths and placements of layer norm (Shoeybi et al. 2019, figure 7): trains a BERT for every
+ * depth, placement and seed, and writes table.md, results.json and loss-curves.svg. Finished runs are not
+ * repeated. The protocol is in docs/studies/layer-norm-placement.md.
  */
 import { spawn } from 'node:child_process';
 import { createWriteStream, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -60,7 +60,7 @@ async function train({ depth, placement, seed }) {
       ...['--save', join(place, 'checkpoints'), '--metrics-jsonl', metrics, ...moreFlags],
     ];
     writeFileSync(metrics, '');
-    // remove the checkpoints of a study that was interrupted during this case
+    // removes the checkpoints of a study that was interrupted during this case
     rmSync(join(place, 'checkpoints'), { recursive: true, force: true });
     const status = await run(argv, createWriteStream(join(place, 'output.txt')));
     // status 1 means a loss that is not finite, which is a valid result; status 2 means a wrong flag

@@ -3,13 +3,12 @@
  * npm run dev -- pretrained-against-scratch [OUTPUT_DIRECTORY] [--train-iters N] [--tasks qqp,squad]
  *   [--epochs N] [--seeds 1,2,3] [--lr X] [--scratch-lr X] [--threads N]
  *
- * Does pretraining pay? Pretrains a BERT on the bundled corpus, makes small tasks of the same
- * formats as MNLI, QQP, RACE and SQuAD from that corpus, and fine-tunes for each of them from the pretrained
- * weights and from initial ones, all else equal. Ends with exit status 1 unless the median of every task's
- * score is better for the pretrained one by more than two standard errors. What is there already in the
- * directory, weights and tasks, is not made again. The protocol is in docs/benchmarks/bert.md. Shorter
- * pretraining measures less of it: at 2,000 steps of a million parameters a BERT has learnt how often words
- * are, nothing of their order.
+ * Measures the benefit of pretraining. Pretrains a BERT on the bundled corpus, and makes small tasks from
+ * this corpus in the formats of MNLI, QQP, RACE and SQuAD. Then fine-tunes for each task from the pretrained
+ * weights and from initial weights, with the same settings. The exit status is 1 unless pretraining improves
+ * the median score of every task by more than two standard errors. Weights and tasks that already exist in
+ * the directory are used again. The protocol is in docs/benchmarks/bert.md. After shorter pretraining (2,000
+ * steps with a million parameters), a BERT has learnt only the frequencies of words, not their order.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';

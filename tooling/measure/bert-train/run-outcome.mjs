@@ -1,4 +1,4 @@
-/** The number of steps whose losses are averaged, since the loss of a single batch varies much. */
+/** The number of steps whose losses are averaged, because the loss of a single batch varies much. */
 export const window = 50;
 
 /**

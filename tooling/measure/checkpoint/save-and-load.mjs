@@ -1,4 +1,4 @@
-// Saves and loads a state of 500 MB, and compares the times with writing and reading the same bytes as one
+// Saves and loads a state of 500 MB, and compares the times with writing and reading the same bytes as a
 // plain file. Writes end with fsync in both cases. Reads are measured twice: from the disk, as in a resumed
 // run, after dropping the file's pages (needs `dd` of GNU coreutils), and from the page cache. Correctness is
 // checked first. Every figure is the best of `rounds`, in MB (10^6 bytes) per second.
@@ -52,12 +52,12 @@ function randomize(memory) {
   let state = words.length | 1;
   for (let index = 0; index < words.length; index++) {
     state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
-    // this mask makes every number finite: not all bits of its exponent are set
+    // this mask makes every number finite, because it clears a bit of the exponent
     words[index] = state & 0xbfffffff;
   }
 }
 
-/** Drops the pages of one file from the page cache; returns false if this is not possible. */
+/** Drops the pages of a file from the page cache. Returns false if this is not possible. */
 function dropPages(path) {
   const { status } = spawnSync('dd', [`if=${path}`, 'iflag=nocache', 'count=0', 'status=none']);
   return status === 0;
@@ -114,7 +114,7 @@ try {
   const saver = new BackgroundSaver();
   let canDrop = true;
   for (let round = 0; round < rounds; round++) {
-    // The two measurements alternate, so that a slow period of the machine affects both.
+    // the two measurements alternate, so that a slow period of the machine affects both
     const iteration = round + 1;
     await rm(rawPath, { force: true });
     await rm(checkpoints, { recursive: true, force: true });
@@ -128,7 +128,7 @@ try {
     await keep('save', async () => {
       ({ path } = await saveCheckpoint({ directory: checkpoints, iteration, tensors: saved, state: {} }));
     });
-    // the time that the caller of a background save waits; the first round also allocates memory
+    // measures the time that the caller of a background save waits. The first round also allocates memory
     await keep('begin', () =>
       saver.begin({ directory: checkpoints, iteration: iteration + rounds, tensors: saved, state: {} }),
     );

@@ -1,5 +1,5 @@
 // npm run dev -- run-index: measures how long the server takes for the metrics.jsonl of a long run: the first
-// read, the read of one more step, and the points of a chart. Checks the results first. Prints medians of
+// read, the read of another step, and the points of a chart. Checks the results first. Prints medians of
 // several files and steps.
 import { statSync } from 'node:fs';
 import { availableParallelism, loadavg } from 'node:os';

@@ -1,10 +1,10 @@
-// Converts a model of 8 billion parameters to GGUF with mtl convert, and prints the peak of its memory; ends
-// with 1 where that is over 2 GB, or where the file has other values than the model.
+// Converts a model with 8 billion parameters to GGUF with mtl convert, and prints its peak memory. The exit
+// status is 1 if the peak is over 2 GB, or if the file and the model have different values.
 //   --dtype NAME   as for mtl convert [q4_0]
 //   --layers N     fewer than the 32 of the model, to be quick: embedding and head are what is large
 //   --folder DIR   a disk with room for the GGUF file: 5 GB for q4_0 [a temporary folder]
-// The model is a Llama of Llama 3's sizes in bfloat16, as sparse files: its weights are holes, which are
-// zeros and take no room, but for the first and last rows of some matrices.
+// The model is a Llama with Llama 3's sizes in bfloat16, as sparse files. Its weights are holes, which are
+// zeros and take no disk space, except the first and last rows of some matrices.
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { open } from 'node:fs/promises';
@@ -71,7 +71,7 @@ const countValues = (shape) => shape.reduce((product, size) => product * size, 1
  * Returns a row as bits of bfloat16. The values are whole numbers up to 127 in magnitude, which 8 bits store
  * exactly.
  */
-function rowOf(length, seed) {
+function makeRow(length, seed) {
   const floats = Float32Array.from({ length }, (_, index) =>
     index % 32 === 0 ? 127 : ((index * seed) % 255) - 127,
   );
@@ -111,7 +111,7 @@ async function writeWeights(directory) {
       weight_map[name] = file;
       const [rows, columns] = shape;
       if (columns === undefined) continue;
-      const row = Buffer.from(rowOf(columns, 7).bits.buffer);
+      const row = Buffer.from(makeRow(columns, 7).bits.buffer);
       for (const at of [0, rows - 1])
         await handle.write(row, 0, row.length, 8 + json.length + offset + at * 2 * columns);
       if (size !== rows * row.length) throw new Error(`${name} is not a matrix`);
@@ -158,7 +158,7 @@ const cli = fileURLToPath(new URL('../../../packages/cli/bin/mtl.mjs', import.me
 const atExit = `import { readFileSync, writeSync } from 'node:fs';
 process.on('exit', () => writeSync(2, /VmHWM:.*/.exec(readFileSync('/proc/self/status', 'utf8'))[0] + '\\n'));`;
 
-/** Runs mtl convert. Returns the peak of its memory in bytes, and its time in seconds. */
+/** Runs mtl convert. Returns its peak memory in bytes, and its time in seconds. */
 async function convert(...args) {
   const begin = performance.now();
   const options = ['--import', `data:text/javascript,${encodeURIComponent(atExit)}`, cli, 'convert'];
@@ -173,12 +173,12 @@ async function convert(...args) {
   return { peak: Number(kilobytes) * 1024, seconds: (performance.now() - begin) / 1000 };
 }
 
-/** Compares rows of a file in which blocks of whole numbers are exact. */
+/** Compares rows of a file with blocks of integers, which are exact. */
 async function check(path) {
   const { readGguf } = await import('@mtl/formats/gguf');
   const { hostTensor } = await import('@mtl/checkpoint');
   const file = await readGguf(path);
-  const expected = rowOf(h, 7).floats;
+  const expected = makeRow(h, 7).floats;
   for (const name of ['embedding.word_embeddings.weight', 'output_layer.weight']) {
     for (const [row, values] of [
       [0, expected],

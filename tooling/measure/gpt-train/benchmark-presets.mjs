@@ -12,7 +12,7 @@ export const benchmarkPresets = {
   'gpt2-774m': [36, 1280, 20, 1024, 50304, 8],
   'gpt2-1.3b': [24, 2048, 16, 2048, 50304, 4],
   'gpt2-2.7b': [32, 2560, 20, 2048, 50304, 4],
-  // Shoeybi 2019, table 1: one GPU each; here, the second model has no model parallelism
+  // Shoeybi 2019, table 1: one GPU per model. The second model has no model parallelism here
   'megatron-1.2b': [40, 1536, 16, 1024, 51200, 8],
   'megatron-4.2b': [64, 2304, 24, 1024, 51200, 4],
   // Llama 3.2's smallest model (`llamaWidths`), with the same sequence length as the models above

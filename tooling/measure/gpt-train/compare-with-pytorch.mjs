@@ -1,10 +1,10 @@
 #!/usr/bin/env node
 /**
- * npm run dev -- step-against-pytorch: the training step against PyTorch and against oneDNN's
- * matmul rate, in one run, each side at its best; both raw logs are kept.
+ * npm run dev -- step-against-pytorch: compares the training step with PyTorch and with oneDNN's matmul rate
+ * in one run, with the best settings of each side. Both raw logs are kept.
  *   npm run dev -- step-against-pytorch [--presets char-10m,gpt2-124m] [--repeat 2] [--log FILE]
- * The peer is a script that prints one JSON line: MTL_PEER names it, MTL_PEER_PYTHON the Python that has
- * torch (default python3). Without them only our side is timed.
+ * The PyTorch program is a script that prints a JSON line. MTL_PEER names the script, and MTL_PEER_PYTHON a
+ * Python with torch (default python3). Without a script, only our side is timed.
  */
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, writeFileSync } from 'node:fs';

@@ -2,10 +2,10 @@
 /**
  * npm run dev -- preset-study [--out DIR] [--seeds 1,2,3,4,5] [--peer-python PYTHON]
  *
- * The default preset against the one that it replaced (gpt2-4m), in turns, each run in an empty
- * folder, so that training the tokenizer and tokenizing count. Prints a row per run and writes results.json.
- * With --peer-python also the character model of char_gpt_torch.py for as long as the former preset trained,
- * at three learning rates. A run that is there already is not repeated. The protocol is in
+ * Compares the default preset with the previous default (gpt2-4m). The presets take turns, and each run has
+ * an empty folder, so that training the tokenizer and tokenizing count. Prints a row per run and writes
+ * results.json. With --peer-python, also trains the character model of char_gpt_torch.py at three learning
+ * rates, for the training time of the previous default. Finished runs are not repeated. The protocol is in
  * docs/studies/default-presets.md.
  */
 import { spawnSync } from 'node:child_process';
@@ -68,7 +68,7 @@ function train(preset, seed) {
   return measured;
 }
 
-/** Returns the quality over all validation text; evaluations during training read its start alone. */
+/** Returns the quality over all validation text. Evaluations during training read only its start. */
 function measureQuality(place, evaluation) {
   const argv = ['eval', '--load', 'run', '--part', 'valid', '--json', '--micro-batch-size', '8'];
   const { total } = JSON.parse(run('mtl.mjs', argv, place));

@@ -2,9 +2,9 @@
 /**
  * node tooling/measure/gpt-train/export-logits.mjs --load DIR --out FILE [--text FILE] [--max-new-tokens 64]
  *
- * What @mtl computes with a checkpoint, for comparison with transformers and the same model of --save-hf:
- * tokens of a text (at most the context), logits of every position, and a greedy continuation of its first
- * half. Then `python3 tooling/fixtures/huggingface-llama.py --check-export HF_DIR FILE`.
+ * Writes results of a checkpoint for comparison with transformers and the same model of --save-hf: tokens of
+ * a text (at most the context), logits of every position, and a greedy continuation of the text's first half.
+ * Then run `python3 tooling/fixtures/huggingface-llama.py --check-export HF_DIR FILE`.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';

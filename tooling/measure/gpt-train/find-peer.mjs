@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 
 /**
  * Returns the path in MTL_PEER: a script that trains the same model with PyTorch and prints one line of JSON.
- * Undefined if MTL_PEER is not set; then only our program is measured. Ends the program with status 2 if the
+ * Undefined if MTL_PEER is not set. Then only our program is measured. Ends the program with status 2 if the
  * file does not exist.
  */
 export function findPeer({ MTL_PEER: path }) {

@@ -1,9 +1,9 @@
 #!/usr/bin/env node
 /**
- * The training step of one long sequence on two ranks of one thread each that share it (context parallelism),
- * against one process with two threads and with one: milliseconds, the time a step waits for communication,
- * memory of a rank. First it checks that all have the losses of one process; they take turns, and medians are
- * compared.
+ * Compares the training step of a long sequence on two ranks with one thread each (context parallelism) with
+ * a single process, which has two threads or one. Prints milliseconds, the time that a step waits for
+ * communication, and the memory of a rank. First checks that all layouts have the losses of a single process.
+ * The layouts take turns, and medians are compared.
  *   npm run dev -- long-sequence [--preset long-8k] [--dtype float32] [--repeat 3] [--iters 3] [--log FILE]
  */
 import { mkdirSync, writeFileSync } from 'node:fs';
@@ -60,7 +60,7 @@ for (let turn = 0; turn < Number(values.repeat); turn++) {
 const median = (numbers) => [...numbers].sort((a, b) => a - b)[Math.floor(numbers.length / 2)];
 const measureStep = (name) => median(runs.get(name).map((run) => run.step_ms));
 const [two, one] = layouts.slice(0, 2).map(({ name }) => measureStep(name));
-// the first loss depends only on the initial weights and one batch, so only rounding differs
+// the first loss depends only on the initial weights and a batch, so only rounding differs
 const tolerance = values.dtype === 'float32' ? 2e-6 : 2e-3;
 console.log(`${values.preset}, ${values.dtype}, ${cpus()[0].model}, medians of ${values.repeat} runs`);
 console.log(`${''.padEnd(24)} ms a step  of 2 threads  of 1 thread  waited ms  MiB per rank`);

@@ -1,13 +1,14 @@
 #!/usr/bin/env node
 /**
- * The training step of one batch on several ranks of one thread each against one process with as many
- * threads: tokens/s, the time a step waits for communication, and the memory of a rank.
+ * Compares the training step of a batch on several ranks with one thread each with a single process that has
+ * the same number of threads. Prints tokens/s, the time that a step waits for communication, and the memory
+ * of a rank.
  *   npm run dev -- parallel-steps [--preset gpt2-124m] [--dtype bfloat16] [--ranks 2] [--repeat 3] [--iters 4]
  *     [--only pp] [--matmul-library own|oneDNN] [--log FILE]
- * A pipeline, split by work, is compared with one process that accumulates as many micro-batches, times
- * 1 / (1 + bubble): the share of a step that the schedule cannot use, (p - 1) / m.
- * First it checks that all layouts have the losses of one process; then layouts take turns, and medians are
- * compared.
+ * A pipeline, split by work, is compared with a single process that accumulates the same number of
+ * micro-batches, times 1 / (1 + bubble). The bubble is the share of a step that the schedule cannot use, (p -
+ * 1) / m. First checks that all layouts have the losses of a single process. Then the layouts take turns, and
+ * medians are compared.
  */
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
@@ -24,7 +25,7 @@ const { values } = parseArgs({
     dtype: { type: 'string', default: 'bfloat16' },
     ranks: { type: 'string', default: '2' },
     repeat: { type: 'string', default: '3' },
-    /** Layouts whose name begins so, and what they are compared with. */
+    /** runs only layouts whose names begin with this text, and the layouts of their comparisons */
     only: { type: 'string', default: '' },
     'matmul-library': { type: 'string', default: 'faster' },
     iters: { type: 'string', default: '4' },
@@ -37,8 +38,8 @@ const inSteps = ['--micro-batches', String(numMicroBatches)];
 const one = `one process, ${ranks} threads`;
 const accumulating = `${one}, ${numMicroBatches} micro-batches`;
 /**
- * The layouts, each with the layout of its comparison, and the share of time that its pipeline bubble leaves
- * for work.
+ * The layouts. Each has the layout of its comparison, and the share of time that is left after its pipeline
+ * bubble.
  */
 const allLayouts = [
   { name: one, numProcesses: 1, flags: ['--threads', ranks] },
@@ -59,7 +60,8 @@ const compared = allLayouts.filter((layout) => !isReference(layout) && layout.na
 const references = new Set(compared.map(({ reference = one }) => reference));
 const layouts = allLayouts.filter((layout) => references.has(layout.name) || compared.includes(layout));
 /**
- * The least allowed throughput, as a share of the throughput of one process with a thread for each rank.
+ * The least allowed throughput, as a share of the throughput of a single process with the same number of
+ * threads.
  */
 const goal = 0.9;
 const log = [];
@@ -78,7 +80,7 @@ const runs = new Map(layouts.map(({ name }) => [name, []]));
 for (let turn = 0; turn < Number(values.repeat); turn++) {
   for (const layout of layouts) runs.get(layout.name).push(run(layout));
 }
-// the first loss depends only on the initial weights and one batch, so only rounding differs
+// the first loss depends only on the initial weights and a batch, so only rounding differs
 const tolerance = values.dtype === 'float32' ? 2e-6 : 2e-3;
 console.log(`${values.preset}, ${values.dtype}, ${cpus()[0].model}, medians of ${values.repeat} runs`);
 console.log(`${''.padEnd(32)} tokens/s  of one process  waited ms  ${'of step'.padStart(7)}  MiB per rank`);

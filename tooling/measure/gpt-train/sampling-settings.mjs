@@ -3,9 +3,9 @@
  * node tooling/measure/gpt-train/sampling-settings.mjs --load DIR [--load DIR ...] [--show]
  *
  * Continues prompts with trained models of the default preset under several settings of temperature and
- * top-p. Prints for each: distinct n-grams of words (different ones among all of a continuation, the mean of
- * continuations), 4-grams that were in the same continuation before, and words that the corpus does not have;
- * and the same of text of the corpus that was held out. With --show also the continuations.
+ * top-p. Prints for each setting: the share of distinct word n-grams in a continuation (mean over
+ * continuations), the share of 4-grams that repeat in the same continuation, and the share of words that the
+ * corpus lacks. Prints the same for held-out text of the corpus. With --show, also prints the continuations.
  * Results are in docs/studies/default-presets.md.
  */
 import { readFileSync } from 'node:fs';
@@ -41,7 +41,7 @@ function ngrams(words, n) {
   return words.slice(n - 1).map((_, at) => words.slice(at, at + n).join(' '));
 }
 
-/** Shares of 1 of texts, each measured alone. */
+/** Returns the measured shares of texts, as means over the texts. */
 function measure(texts) {
   const lists = texts.map(splitWords);
   const distinct = (n) =>

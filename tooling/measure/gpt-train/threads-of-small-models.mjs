@@ -1,9 +1,10 @@
 #!/usr/bin/env node
 /**
- * Compares the training step of small GPTs on one thread and on several, block by block in turn, so that both
- * see the same machine. Each line of output is one pair of blocks: model FLOPs of a micro-batch, milliseconds
- * of a step (median and least of the block) on 1 and on N threads, and how many cores other processes used
- * meanwhile. The losses of both are compared first: a step that computes something else is not worth timing.
+ * Compares the training step of small GPTs on one thread and on several threads. Blocks of steps alternate,
+ * so that both run under the same conditions. Each line of output is a pair of blocks: model FLOPs of a
+ * micro-batch, milliseconds of a step (median and least of the block) on 1 and on N threads, and the number
+ * of cores that other processes used meanwhile. First compares the losses, so that only equal computations
+ * are timed.
  *   npm run dev -- threads-of-small-models --threads 2 --pairs 10 --block-ms 250 > pairs.jsonl
  */
 import { readFileSync } from 'node:fs';
@@ -21,7 +22,7 @@ const { values } = parseArgs({
     threads: { type: 'string', default: '2' },
     pairs: { type: 'string', default: '10' },
     'block-ms': { type: 'string', default: '250' },
-    /** Only sizes whose line begins with this, such as 2x64. */
+    /** measures only sizes whose line begins with this text, such as 2x64 */
     only: { type: 'string', default: '' },
   },
 });

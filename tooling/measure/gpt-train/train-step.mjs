@@ -1,17 +1,16 @@
 #!/usr/bin/env node
 /**
- * Times the training step of a preset on random tokens, as common benchmarks do: one JSON line with tokens/s
- * (median step), losses, peak memory, the share of a step outside native kernels and the time data were
- * waited for.
+ * Times the training step of a preset on random tokens, like common benchmarks. Prints a JSON line with
+ * tokens/s (median step), losses, peak memory, the share of a step outside native kernels, and the time that
+ * steps waited for data.
  *   npm run dev -- training-step --preset char-10m --dtype float32 --threads 2 --iters 10 --warmup 3
  *     [--micro-batch N] [--states float32|bfloat16|float16] [--remainders]
  *     [--gradients float32|bfloat16] [--device cuda] [--cuda-graphs] [--matmul-library own|oneDNN]
- * On a GPU also the host's milliseconds of a step: those in which it does not wait for the GPU's results.
- * Where they are as many as the step's, the GPU waits for the host.
- * Under `mtl run` the ranks share the same batch: --tp N, --sequence-parallel, --cp N,
- * --cp-comm-type p2p|all_gather|a2a, --distributed-optimizer, and
- * in a pipeline --pp N, --schedule NAME, --micro-batches N; rank 0 prints, with the time a step waits for
- * communication and the bytes handed over.
+ * On a GPU, also prints the milliseconds of a step in which the host does not wait for the GPU's results. If
+ * they equal the milliseconds of the step, the GPU waits for the host. Under `mtl run`, the ranks share the
+ * same batch: --tp N, --sequence-parallel, --cp N, --cp-comm-type p2p|all_gather|a2a,
+ * --distributed-optimizer, and in a pipeline --pp N, --schedule NAME, --micro-batches N. Rank 0 also prints
+ * the time that a step waits for communication, and the communicated bytes.
  */
 import { cpus } from 'node:os';
 import { parseArgs } from 'node:util';
@@ -66,10 +65,10 @@ const { values } = parseArgs({
     gradients: { type: 'string', default: 'float32' },
     /** Keeps master weights as remainders. */
     remainders: { type: 'boolean', default: false },
-    /** On a GPU, where passes contain no communication: not with --tp. */
+    /** only on a GPU, if passes contain no communication: not with --tp */
     'cuda-graphs': { type: 'boolean', default: false },
     'matmul-library': { type: 'string', default: 'faster' },
-    /** Prints where the time goes, by operation, to standard error. */
+    /** prints the time of each operation to standard error */
     profile: { type: 'boolean', default: false },
   },
 });
@@ -211,7 +210,7 @@ const trainer = new Trainer({
 
 const kernelSeconds = () => operationStatistics().reduce((sum, { seconds }) => sum + seconds, 0);
 const median = (numbers) => [...numbers].sort((a, b) => a - b)[Math.floor(numbers.length / 2)];
-/** Returns the seconds that this rank has waited for others, and the bytes that it has sent to others. */
+/** Returns the seconds that this rank has waited for other ranks, and the bytes that it has sent to them. */
 function communication() {
   const all = new Set(Object.values(groups));
   const counts = [...all].flatMap((group) => Object.values(group.statistics()));
@@ -241,7 +240,7 @@ for await (const { iteration, stepMs: hostStepMs, loss } of trainer) {
   synchronize(device);
   const finished = performance.now();
   readMs += finished - returned;
-  // when the trainer's step ends, a GPU still computes the update; the program for PyTorch waits for it, too
+  // a GPU still computes the update when the trainer's step ends. The program for PyTorch also waits for it
   const stepMs = device === 'cuda' ? finished - stepStart : hostStepMs;
   const now = kernelSeconds();
   losses.push(Number(loss.toFixed(5)));
@@ -281,7 +280,7 @@ const report = JSON.stringify({
   step_ms: Number(stepMs.toFixed(3)),
   tokens_per_s: Number(((globalBatchSize * sequenceLength * 1000) / stepMs).toFixed(1)),
   model_tflops: Number(((flopsPerSample * globalBatchSize) / stepMs / 1e9).toFixed(4)),
-  // on a GPU the bytes that the allocator has given out, on the host the pages of the process, as in the
+  // on a GPU, the bytes that the allocator has allocated; on the host, the pages of the process, as in the
   // program for PyTorch
   peak_bytes: device === 'cuda' ? memoryStatistics(device).peakBytes : process.resourceUsage().maxRSS * 1024,
   allocator_peak_bytes: memoryStatistics(device).peakBytes,

@@ -1,9 +1,9 @@
 #!/usr/bin/env node
 /**
- * Weak scaling as in Shoeybi et al. 2019, table 1 and figure 5, as far as the cores of this machine go: the
- * model grows with the ranks that share it (for 2, 4 and 8 the hidden size by 1.25, 1.5 and 2 and the layers
- * by 1.3, 1.6 and 1.8, 96 values a head), or the batch with the ranks that have a model each. What counts is
- * model FLOP/s of a rank with one thread, divided by the FLOP/s of one rank alone.
+ * Measures weak scaling as in Shoeybi et al. 2019, table 1 and figure 5, up to the cores of this machine. The
+ * model grows with the ranks that share it: for 2, 4 and 8 ranks, the hidden size by 1.25, 1.5 and 2 and the
+ * layers by 1.3, 1.6 and 1.8, with 96 values per head. Or the batch grows with the ranks that have separate
+ * models. The result is the model FLOP/s of a rank with one thread, divided by the FLOP/s of a single rank.
  *   npm run dev -- weak-scaling [--size weak|weak-tiny] [--dtype bfloat16] [--repeat 3] [--iters 4]
  *     [--log FILE]
  */
@@ -25,7 +25,7 @@ const { values } = parseArgs({
   },
 });
 const samples = 2;
-/** `paper`: on as many V100s; for model and data parallelism on 64 times as many. */
+/**`paper`: on the same number of V100s; for model and data parallelism on 64 times this number. */
 const rows = [
   row('one rank', { paper: '100 %' }),
   row('model parallel: tp 2', { tp: 2, paper: '95 %' }),
@@ -78,8 +78,8 @@ for (const each of rows) {
     `${name} ${ranks} ${`${(params / 1e6).toFixed(0)} M`.padStart(11)} ${computeRate(each).toFixed(4).padStart(17)} ` +
       `${`${((100 * computeRate(each)) / computeRate(rows[0])).toFixed(0)} %`.padStart(11)}  ${each.paper}`,
   );
-  // the same model on the same samples has the same loss; of small initial weights it is that of guessing,
-  // within 5 %: the logits' variance of 0.02^2 x hidden size adds half of itself
+  // the same model on the same samples has the same loss. With small initial weights, this is the loss of
+  // guessing within 5 %, because the logits' variance of 0.02^2 x hidden size adds half its value
   const twin = fitting.find(({ model, batch }) => model === each.model && batch === each.batch);
   const difference = Math.abs(losses[0] / runs.get(twin.name)[0].losses[0] - 1);
   if (difference <= tolerance && Math.abs(losses[0] / Math.log(vocabulary) - 1) < 0.05) continue;

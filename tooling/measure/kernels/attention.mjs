@@ -1,7 +1,7 @@
-// Attention forward, backward and over a cache, as rates and as shares of what a large matmul
-// reaches on the same threads. Only the causal half of the FLOPs is counted. Correctness is checked
-// first, against the reference. MTL_PEER_PYTHON names a Python that has torch: the times of its
-// scaled_dot_product_attention are printed, too.
+// Measures attention forward, backward and over a cache, as rates and as shares of a large matmul's rate on
+// the same threads. Only the causal half of the FLOPs counts. Correctness is checked first, with the
+// reference. If MTL_PEER_PYTHON names a Python with torch, the times of its scaled_dot_product_attention are
+// also printed.
 //   npm run dev -- attention [threads]
 import { fileURLToPath } from 'node:url';
 import {
@@ -84,7 +84,7 @@ function problem([sequence, batch, heads, size], { dtype, causal, probability = 
   };
 }
 
-/** Runs the whole backward pass, from the gradient of the output. */
+/** Runs the complete backward pass, from the gradient of the output. */
 function differentiate(call) {
   attentionRowSums(call);
   attentionBackward(call);

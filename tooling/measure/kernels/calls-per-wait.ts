@@ -4,8 +4,8 @@ const mostCalls = 50;
 
 /**
  * Returns the number of calls to enqueue on a GPU before waiting for it, for calls of the given duration in
- * seconds. Many short calls are needed, since a launch returns before the kernel has begun. One long call is
- * enough; many would take minutes.
+ * seconds. Many short calls are needed, because a launch returns before the kernel has begun. A single long
+ * call is enough, and many would take minutes.
  */
 export const callsPerWait = (seconds: number): number =>
   Math.min(mostCalls, Math.max(1, Math.ceil(enoughSeconds / seconds)));

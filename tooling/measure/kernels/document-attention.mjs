@@ -1,6 +1,6 @@
-// Attention over documents in a row, forward and backward, as a share of the time of causal attention over
-// the whole row: documents by their first keys (`keyStart`), and as packed samples. The results of both are
-// compared first. Fails above --at-most.
+// Measures attention over documents in a row, forward and backward, as a share of the time of causal
+// attention over the complete row. Documents are given by their first keys (`keyStart`), or as packed
+// samples. The results of both are compared first. The program fails above --at-most.
 //   npm run dev -- document-attention [--threads 2] [--dtype float32] [--at-most 0.25]
 import { parseArgs } from 'node:util';
 import {
@@ -36,7 +36,7 @@ function random(shape) {
   return Tensor.from(values, { shape, dtype });
 }
 
-/** One row of [S, 1] positions, or of T packed rows. */
+/** Returns the operands of a row with [S, 1] positions, or with T packed rows. */
 function problem(visibility) {
   const rows = visibility.packed === undefined ? [sequence, 1] : [sequence];
   const qkvGradient = Tensor.empty({ shape: [...rows, heads, 3, size], dtype });

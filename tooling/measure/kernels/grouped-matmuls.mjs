@@ -1,8 +1,8 @@
-// The three matmuls of an expert's first layer, over all experts at once, as multiples of the time of one
-// dense matmul of as many FLOPs; then what moves rows to the experts and back, as multiples of the time of a
-// copy of as many bytes. Rows are divided among the experts evenly, or by a hash, where the largest expert
-// has a few times as many as the mean. The sums of all outputs are compared with those of the dense matmul
-// first.
+// Measures the three matmuls of the experts' first layer, over all experts at once, as multiples of the time
+// of a dense matmul with the same FLOPs. Also measures the operations that move rows to the experts and back,
+// as multiples of the time of a copy of the same size. Rows are divided among the experts evenly, or by a
+// hash, so that the largest expert has a few times the mean. The sums of all outputs are first compared with
+// the sums of the dense matmul.
 //   npm run dev -- grouped-matmuls [--threads 2] [--dtypes float32,bfloat16] [--experts 32] [--rounds 15]
 import { parseArgs } from 'node:util';
 import {
@@ -47,8 +47,8 @@ function random(shape, dtype) {
 }
 
 /**
- * Returns the shortest time of each function. The functions run in turns, since the speed of a shared machine
- * changes within seconds.
+ * Returns the shortest time of each function. The functions run in turns, because the speed of a shared
+ * machine changes within seconds.
  */
 function timed(bodies) {
   const best = Object.fromEntries(Object.keys(bodies).map((name) => [name, Number.POSITIVE_INFINITY]));

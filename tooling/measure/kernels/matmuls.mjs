@@ -1,12 +1,12 @@
 #!/usr/bin/env node
 /**
- * npm run dev -- matmuls: the matmuls of a training step by our kernels, by oneDNN and by PyTorch, in turns,
- * with the operands as training stores them. Prints GFLOP/s (medians), the ratio to the best one of the
- * others, and both for a whole step, each shape weighted by its FLOPs.
+ * npm run dev -- matmuls: times the matmuls of a training step with our kernels, oneDNN and PyTorch, in turn,
+ * with operands stored as in training. Prints GFLOP/s (medians), and the ratio to the best other program.
+ * Both are also printed for a complete step, in which each shape is weighted by its FLOPs.
  *   npm run dev -- matmuls [--shapes gpt2-124m,...] [--dtypes float32,bfloat16] [--rounds 9] [--threads 2]
  *     [--instruction-set avx2]   of our kernels and of all others
- * MTL_PEER_PYTHON names the Python that has torch; without it PyTorch is left out. MTL_OTHER_TIME_MATMULS is
- * a command that runs time_matmuls as built with another version of oneDNN.
+ * MTL_PEER_PYTHON names a Python with torch. Without it, PyTorch is left out. MTL_OTHER_TIME_MATMULS is a
+ * command that runs time_matmuls, built with another version of oneDNN.
  */
 import { cpus } from 'node:os';
 import { fileURLToPath } from 'node:url';
@@ -164,7 +164,7 @@ for (const shapes of options.shapes.split(',')) {
         for (const [i, answer] of answers.entries()) seconds[i].push(answer);
       }
       const flops = 2 * batch * rows * columns * inner;
-      // a library that cannot compute this matmul answers -1
+      // a library that cannot compute this matmul returns -1
       const medians = seconds.map(median).map((value) => (value < 0 ? Number.POSITIVE_INFINITY : value));
       const ratio = Math.min(...medians.slice(1)) / medians[0];
       row(name, [...medians.map((value) => formatRate(flops, value)), ratio.toFixed(2)]);

@@ -16,10 +16,10 @@ openDevice(device);
 const isDryRun = process.env.MTL_BENCH_DRY_RUN === '1';
 const isGpu = device === 'cuda' && !isDryRun;
 
-/** The seconds of one run. On a GPU, each is the mean of consecutive runs. */
+/** The seconds of a run. On a GPU, a value is the mean of consecutive runs. */
 export interface Timing {
   readonly median: number;
-  /** The fastest run, which other programs have disturbed least; comparisons use it. */
+  /** The fastest run, which other programs have disturbed least. Comparisons use it. */
   readonly best: number;
 }
 
@@ -31,7 +31,7 @@ export function time(
     minimumSeconds = isDryRun ? 0 : 0.15,
   }: { minimumRuns?: number; minimumSeconds?: number } = {},
 ): Timing {
-  /** Returns the seconds of one call, measured over `calls` calls between two waits for the GPU. */
+  /** Returns the seconds of a call, measured over `calls` calls between two waits for the GPU. */
   const run = (calls: number): number => {
     const start = process.hrtime.bigint();
     for (let call = 0; call < calls; call++) body();
@@ -52,9 +52,9 @@ export function time(
 }
 
 /**
- * Bytes per second (read and written both counted) at which all threads copy within `bytes` of memory: the
- * roofline of an operation that touches as much. What fits the caches copies several times as fast as what
- * does not, so an operation is compared with a copy of its own size.
+ * Returns the bytes per second (reads and writes) at which all threads copy within `bytes` of memory. This is
+ * the roofline of an operation that accesses the same amount of memory. Copies within the caches are several
+ * times faster than other copies, so an operation is compared with a copy of its own size.
  */
 export function copyRate(bytes: number): number {
   const size = Math.max(16, Math.round(bytes / 8));

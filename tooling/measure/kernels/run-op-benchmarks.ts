@@ -1,15 +1,16 @@
 /**
- * Speed of every operation at the sizes of the GPT presets, from the `benchmark` entries of the case tables:
+ * Measures the speed of every operation at the sizes of the GPT presets, from the `benchmark` entries of the
+ * case tables:
  *   npm run dev -- operations [ -t gelu]       MTL_THREADS=2 and MTL_BENCH_DTYPES=float32,bfloat16 choose threads and dtypes,
  *                                    MTL_BENCH_DEVICE=cuda the GPU, MTL_BENCH_DRY_RUN=1 tiny sizes;
  *                                    MTL_BENCH_JSON names a file for the results
  *                                    (bench/cuda/bench-kernels.mjs)
- * On a GPU, attention is timed with the kernels that the device chooses and with those for any GPU
- * (mma.sync). An operation is timed only after it has given the reference's values: at the size of the
- * benchmark, or, where the naive reference would take minutes (arithmetic-bound ones), at the sizes of its
- * parity cases. It is compared with a copy of as many bytes, or with oneDNN's matmul, measured next to it in
- * the same process; rates and ratios are those of the fastest runs, so that other work on the machine
- * cancels.
+ * On a GPU, attention is timed with the kernels that the device chooses, and with the kernels for any GPU
+ * (mma.sync). An operation is timed only after its values match the reference, at the size of the benchmark.
+ * If the naive reference would take minutes (arithmetic-bound operations), the sizes of the parity cases are
+ * used for this check. An operation is compared with a copy of the same size, or with oneDNN's matmul,
+ * measured in the same process. Rates and ratios are from the fastest runs, so that other work on the machine
+ * has little effect.
  */
 import { writeFileSync } from 'node:fs';
 import { afterAll, describe, expect, it } from 'vitest';
@@ -53,8 +54,8 @@ const rows: Row[] = [];
 const countElements = (spec: TensorSpec): number => spec.shape.reduce((product, size) => product * size, 1);
 
 /**
- * Returns a tensor with distribution N(0, scale). All threads of the host make it, since JavaScript would
- * take a minute for the logits, and one thread ten seconds for each tensor of a feed-forward layer.
+ * Returns a tensor with distribution N(0, scale). All threads of the host make it, because JavaScript would
+ * take a minute for the logits, and a single thread ten seconds for each tensor of a feed-forward layer.
  */
 function normalTensor(
   { shape, scale = 1 }: TensorSpec,
@@ -70,7 +71,7 @@ function normalTensor(
   return tensor;
 }
 
-/** As makeTensors, but for the values of large tensors. */
+/** Like makeTensors, for the values of large tensors. */
 function makeLargeTensors(
   specs: OpCase['tensors'],
   { device, dtype }: { device: Device; dtype: DType },
@@ -97,8 +98,8 @@ function expectReferenceValues(opCase: OpCase, dtype: DType, make: typeof makeLa
 }
 
 /**
- * Operations, with dtype and kernels, whose parity cases have been checked. One check is enough for all
- * sizes.
+ * The operations, with dtype and kernels, whose parity cases have been checked. They are checked once, not
+ * for each size.
  */
 const checkedOperations = new Set<string>();
 
@@ -119,7 +120,7 @@ function check(opCase: OpCase, dtype: DType): void {
   checkedOperations.add(what);
 }
 
-/** Returns the number of bytes that one run must move between memory and the processor. */
+/** Returns the number of bytes that a run must move between memory and the processor. */
 function countTraffic({ tensors, benchmark }: OpCase, dtype: DType): number {
   if (benchmark?.elements !== undefined) return benchmark.elements * bytesPerElement(dtype);
   return Object.values(tensors).reduce(
@@ -134,7 +135,7 @@ const matmulRates = new Map<BenchmarkDType, number>();
 
 /**
  * Measures the rate of a matmul. On a GPU, which no other program uses, one measurement is enough. On a CPU,
- * every call measures, since the speed of a shared machine changes within seconds.
+ * every call measures, because the speed of a shared machine changes within seconds.
  */
 function measureMatmulRate(dtype: BenchmarkDType): number {
   const known = device === 'cuda' ? matmulRates.get(dtype) : undefined;
@@ -147,7 +148,7 @@ function measure(opCase: OpCase, dtype: BenchmarkDType): Row {
   const tensors = makeLargeTensors(opCase.tensors, { device, dtype });
   const flops = opCase.benchmark?.flops;
   const bytes = countTraffic(opCase, dtype);
-  // the comparison is measured right before and after, since the speed of a shared machine changes within
+  // the comparison is measured right before and after, because the speed of a shared machine changes within
   // seconds
   const peer = (): number => (flops === undefined ? copyRate(bytes) : measureMatmulRate(dtype));
   const before = peer();
@@ -171,7 +172,7 @@ function measure(opCase: OpCase, dtype: BenchmarkDType): Row {
   };
 }
 
-/** Saves all rows after each new one, so that an interrupted run keeps its results. */
+/** Saves all rows after each new row, so that an interrupted run keeps its results. */
 function keep(row: Row): void {
   rows.push(row);
   const { MTL_BENCH_JSON: file } = process.env;
@@ -186,7 +187,7 @@ afterAll(() => {
   );
   console.log(
     [
-      `${device}; host: ${instructionSet}, ${numThreads} threads, oneDNN ${onednnVersion}; peer: a copy of as many bytes, or the library's matmul`,
+      `${device}; host: ${instructionSet}, ${numThreads} threads, oneDNN ${onednnVersion}; peer: a copy of the same size, or the library's matmul`,
       `${'operation'.padEnd(74)} ${'dtype'.padEnd(9)} ${'median ms'.padStart(9)} ${'rate'.padStart(15)} ${'peer'.padStart(15)} ${'ratio'.padStart(7)}`,
       ...lines,
     ].join('\n'),
@@ -196,8 +197,8 @@ afterAll(() => {
 const attentionVariable = process.env.MTL_CUDA_ATTENTION;
 
 /**
- * Returns whether a GPU may have chosen kernels for its architecture. False if the run names the kernels to
- * use.
+ * Returns true if a GPU may have chosen kernels for its architecture. Returns false if the run names the
+ * kernels.
  */
 function hasOwnKernels({ operation }: OpCase, dtype: BenchmarkDType): boolean {
   const isAttention = /^(?:packed_)?attention_(?:forward|backward)$/.test(operation);

@@ -1,6 +1,6 @@
-// Measures the cost of embedding and head of a GPT, in layers, next to `gptEmbeddingAndHeadCost`: stages of
-// one layer with and without them, forward and backward of one sample. By processor time of one thread, so
-// that other work on the machine counts little.
+// Measures the cost of embedding and head of a GPT, in units of a layer, next to `gptEmbeddingAndHeadCost`.
+// The measured stages have one layer, with or without embedding and head, and run forward and backward of a
+// sample. The processor time of one thread is measured, so that other work on the machine has little effect.
 // Usage: npm run dev -- head-costs [float32 or bfloat16] [sequence length] [repetitions]
 import { allocateParameters, initializeParameter } from '@mtl/autograd';
 import { type DType, setNumThreads, Tensor } from '@mtl/kernels';
@@ -36,7 +36,7 @@ const batch: TokenBatch = {
 
 /**
  * Returns the least processor time, in milliseconds, of the forward and backward passes of one of three
- * layers. The first layer also has the embedding, the last one the head.
+ * layers. The first layer also has the embedding, and the last layer the head.
  */
 function timeLayer(model: GptModelConfiguration, layer: number): number {
   const layers = { start: layer, end: layer + 1 };

@@ -1,7 +1,7 @@
 // Measures the bubble of the real pipeline executor, with processes whose stages sleep for a known time, and
-// compares it with the simulator's bubble. Exits with status 1 if the difference is larger than the project
-// promises, or if interleaving gains less. Usage: npm run dev -- bubbles [milliseconds of F, I and W on a
-// chunk; longer where ranks idle little] [steps]
+// compares it with the simulator's bubble. Exits with status 1 if the difference is too large, or if
+// interleaving gains too little. Usage: npm run dev -- bubbles [milliseconds of F, I and W on a chunk; longer
+// where ranks idle little] [steps]
 import { getPriority, setPriority } from 'node:os';
 import { replayStep, simulateSchedule } from '../../../packages/pipeline/src/schedules.js';
 import { makeSchedule } from '../../../packages/pipeline/test/ranks/run-affine-chain.js';
@@ -23,8 +23,8 @@ const numSteps = Number(process.argv[3] ?? 3);
  */
 const [mostOff, leastGain] = [0.1, 0.1];
 /**
- * True if this user may raise the priority of ranks. With it, ranks run as soon as they wake, as on separate
- * cores.
+ * True if this user may raise the priority of ranks. With higher priority, ranks run as soon as they wake, as
+ * on separate cores.
  */
 const isFirst = mayRunFirst();
 const missed: string[] = [];
@@ -118,7 +118,7 @@ for (const row of [head, ...rows]) {
   console.log(row.map((cell, column) => cell.padStart(widths[column]!)).join('  '));
 }
 for (const numMicroBatches of sizes) {
-  // the unit is a pass of a whole stage, which has the same layers for any number of chunks
+  // the unit is a pass of a complete stage, which has the same layers for any number of chunks
   const measureTime = (schedule: string, chunks: number): number => {
     const found = results.find(
       (result) =>

@@ -74,7 +74,7 @@ export function comparisonTable(rows) {
 }
 
 /**
- * Returns whether the errors in the table are within the targets: for time a median of 10 % and at most 20 %,
+ * Returns true if the errors in the table are within the targets: for time a median of 10 % and at most 20 %,
  * for memory 1 %.
  */
 export function isWithinBars(rows) {

@@ -1,10 +1,11 @@
 #!/usr/bin/env node
 /**
- * npm run dev -- plan-against-runs: calibrates this machine, predicts training runs with mtl plan, writes the
- * predictions down, and only then measures the runs. Prints a table of both. Not part of CI: nothing else
- * should run meanwhile.
+ * npm run dev -- plan-against-runs: calibrates this machine, predicts training runs with mtl plan, saves the
+ * predictions, and then measures the runs. Prints a table of both. It is not part of CI, because nothing else
+ * should run at the same time.
  *   node plan-against-runs.mjs [--profile FILE] [--steps 16] [--only TEXT] [--output DIR] [--parts]
- * With --parts, the parts of each step follow, predicted and measured (--compare-with-plan).
+ * With --parts, also prints the predicted and measured time of each kind of work in a step
+ * (--compare-with-plan).
  */
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';

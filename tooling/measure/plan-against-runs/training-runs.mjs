@@ -8,7 +8,7 @@ const tensor = ['--tensor-model-parallel-size', '2'];
 const pipeline = (schedule) => ['--pipeline-model-parallel-size', '2', '--pipeline-schedule', schedule];
 const chunks = ['--num-virtual-stages-per-pipeline-rank', '2'];
 
-/** Runs that are predicted and measured; a calibration times none of these shapes. */
+/** Runs that are predicted and measured. A calibration times none of these shapes. */
 const layouts = [
   ['gpt', 'small', 1, 'one process', []],
   ['gpt', 'medium', 1, 'one process', []],

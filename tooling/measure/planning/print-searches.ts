@@ -1,8 +1,7 @@
-// Prints, as Markdown, what searches find for the papers' models, next to the layouts that they were
-// published with: of all layouts that the profile's program has, and of those with the published micro-batch
-// and chunks.
-// Usage: npm run dev -- papers-layouts, or npm run dev -- papers-layouts TEXT for the models whose names have
-// the text
+// Prints a Markdown table of layouts for the papers' models: the published layouts, and the results of two
+// searches. One search covers all layouts of the profile's program; the other covers only the published
+// micro-batch and number of chunks. Usage: npm run dev -- papers-layouts, or npm run dev -- papers-layouts
+// TEXT for the models whose names contain TEXT
 import {
   type PaperSearch,
   papers,

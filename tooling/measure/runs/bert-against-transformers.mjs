@@ -1,14 +1,15 @@
 #!/usr/bin/env node
 /**
- * The training step of bert-base (110 M parameters, AdamW and clipping included) against transformers'
- * BertForPreTraining: the same weights and the same batches of the default corpus, padding and all; losses
- * are compared before anything is timed; both sides in turn in one run, medians, each side at its best
- * micro-batch. Exits with 1 where a goal is missed. Without the other side only ours is timed.
+ * Compares the training step of bert-base (110 M parameters, including AdamW and clipping) with transformers'
+ * BertForPreTraining. Both sides have the same weights and the same batches of the default corpus, including
+ * padding. Losses are compared before anything is timed. Then both sides take turns, each with its best
+ * micro-batch, and medians are printed. The exit status is 1 if a goal is missed. Without transformers, only
+ * our side is timed.
  *   npm run dev -- bert-against-transformers [--dtypes float32,bfloat16] [--lengths 128,512]
  *     [--dropout 0,0.1] [--threads 2] [--rounds 5] [--by wall|cpu] [--samples N] [--micro-batches N,M]
  *     [--profile] [--corpus TEXT] [--log FILE]
- * The peaks of memory are printed at the end: only the peak of one configuration with one micro-batch is of
- * use. `--by cpu` compares processor time instead of the clock's: for a machine that others use as well.
+ * The memory peaks are printed at the end. They are meaningful only for a single configuration with a single
+ * micro-batch. `--by cpu` compares processor time instead of elapsed time, for a machine with other users.
  * MTL_PEER_PYTHON names a Python with torch and transformers (default python3).
  */
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
@@ -51,7 +52,7 @@ const plans = {
 const bounds = { float32: { loss: 1e-5, norm: 1e-4 }, bfloat16: { loss: 2e-3, norm: 2e-2 } };
 const threads = Number(values.threads);
 
-/** Returns a batch as transformers takes it: sample after sample, cut where its longest sample ends. */
+/** Returns a batch in transformers' form: sample after sample, truncated to the longest sample. */
 function forPeer({
   batchSize,
   tokens,

@@ -4,7 +4,7 @@ import { operationStatistics } from '@mtl/kernels';
 import { BertStage } from '@mtl/models';
 import { AdamwOptimizer, createStores } from '@mtl/optimizer';
 
-/** Returns bert-base, with the layer norms where transformers has them. */
+/** Returns bert-base, with layer norms at transformers' positions. */
 export function bertBase({ sequenceLength, dropout }) {
   return {
     numLayers: 12,
@@ -25,7 +25,7 @@ export function bertBase({ sequenceLength, dropout }) {
   };
 }
 
-/** A bert-base with its optimizer: the parts of a training step, without a trainer. */
+/** A bert-base with its optimizer, for training steps without a trainer. */
 export class BertSide {
   constructor({ dtype, sequenceLength, dropout, recomputation }) {
     const seed = 1234;

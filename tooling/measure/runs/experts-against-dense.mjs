@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 /**
- * Passes of a small Qwen3-MoE against those of the same model with dense feed-forward networks, in which a
- * token has as many FLOPs; both step in turn, medians are printed, the optimizer's time apart: it updates all
- * experts. Exits with 1 where the goal is missed.
+ * Compares the passes of a small Qwen3-MoE with the passes of the same model with dense feed-forward
+ * networks, which take the same FLOPs per token. The models take turns, and medians are printed. The
+ * optimizer's time is separate, because it updates all experts. The exit status is 1 if the goal is missed.
  *   npm run dev -- experts-against-dense [--dtype float32] [--threads 2] [--rounds 5] [--batch-size 8]
  *     [--seq-length 512]
  */

@@ -1,10 +1,11 @@
 #!/usr/bin/env node
 /**
- * The training step of a Llama of SmolLM-135M's size (AdamW and clipping included) against transformers'
- * LlamaForCausalLM, or with `--lora-rank` the step of its adapters against PEFT's, or of a small Qwen3-MoE
- * with one of transformers' implementations of experts: the same weights and the same tokens; losses and
- * gradient norms are compared, both sides step in turn, medians are printed. Exits with 1 where a goal is
- * missed. One configuration a run, since the peak of a process's memory never falls.
+ * Compares the training step of a Llama with SmolLM-135M's size (including AdamW and clipping) with
+ * transformers' LlamaForCausalLM. With `--lora-rank`, compares the step of its adapters with PEFT's. With a
+ * Qwen3-MoE, compares with an implementation of experts in transformers. Both sides have the same weights and
+ * the same tokens. Losses and gradient norms are compared, both sides take turns, and medians are printed.
+ * The exit status is 1 if a goal is missed. A run measures only one configuration, because the memory peak of
+ * a process never falls.
  *   npm run dev -- llama-against-transformers [--model smollm|qwen-moe|qwen-dense] [--experts grouped_mm|eager]
  *     [--dtype float32] [--lora-rank 0] [--compile] [--threads 2] [--rounds 5] [--batch-size 1]
  *     [--seq-length 1024]

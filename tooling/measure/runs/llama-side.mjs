@@ -48,14 +48,14 @@ const qwenMoe = {
   moeFfnHiddenSize: 256,
 };
 
-/** Its counterpart without experts, with feed-forward networks of the FLOPs that its tokens have there. */
+/** The same model without experts. Its feed-forward networks take the same FLOPs per token */
 const { numExperts: _, moeRouterTopk: __, moeFfnHiddenSize: ___, ...qwenDense } = qwenMoe;
 
 export const models = { smollm: smolLlama, 'qwen-moe': qwenMoe, 'qwen-dense': qwenDense };
 
 const loraTargets = ['q_proj', 'k_proj', 'v_proj', 'o_proj', 'gate_proj', 'up_proj', 'down_proj'];
 
-/** A Llama, or its adapters, with an optimizer: the parts of a training step, without a trainer. */
+/** A Llama or its adapters with an optimizer, for training steps without a trainer. */
 export class LlamaSide {
   constructor({ dtype, loraRank, model }) {
     this.model = model;
@@ -96,7 +96,7 @@ export class LlamaSide {
     }
   }
 
-  /** Takes one step on one micro-batch. Returns seconds of the clock and of the processors. */
+  /** Takes a step on a micro-batch. Returns the elapsed seconds and the processor seconds. */
   step(batch) {
     const [start, before] = [performance.now(), process.cpuUsage()];
     const factor = 1 / batch.labels.length;

@@ -2,7 +2,7 @@ import { spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
 
 /**
- * The PyTorch program of a comparison. It answers JSON lines with JSON lines; its first line states its
+ * The PyTorch program of a comparison. It answers JSON lines with JSON lines. Its first line contains its
  * versions. MTL_PEER_PYTHON names the Python (default python3).
  */
 export class PeerProcess {

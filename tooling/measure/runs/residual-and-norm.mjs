@@ -1,7 +1,6 @@
-// Measures what the residual sums of a Llama of SmolLM-135M's size cost next to its RMSNorms, and as a share
-// of the forward pass and of the training step: the most that a kernel of both could save. The operations are
-// compared with their formulas first.
-// In packages/runs:
+// Measures the time of the residual sums in a Llama with SmolLM-135M's size, compared with its RMSNorms, the
+// forward pass and the training step. This is the upper limit for the savings of a fused kernel. The
+// operations are first compared with their formulas. In packages/runs:
 //   npm run dev -- residual-and-norm [--threads 2] [--dtype float32] [--seq-length 1024] [--rounds 5]
 import { parseArgs } from 'node:util';
 import {
@@ -79,7 +78,7 @@ function check(one) {
   }
 }
 
-/** Milliseconds of `count` calls, one after another over all operands. */
+/** Returns the milliseconds of `count` calls, one after another over all operands. */
 function timed(operation, count, all) {
   const start = performance.now();
   for (let index = 0; index < count; index++) operation(all[index % all.length]);

@@ -1,8 +1,9 @@
-// npm run dev -- rank-watch: what it costs a run of two processes to find slow ranks: the milliseconds of the
-// slowest rank for a report, with its record in metrics.jsonl, after checking what it reports. Fails where
-// reports as far apart as they are in every run cost 0.1 % of its steps or more. The first reports, whose
-// code Node.js has not compiled yet, and the last one, which waits for all ranks, are apart: a run has them
-// once. Medians of reports count: a time slice of another process is longer than a report.
+// npm run dev -- rank-watch: measures the cost of finding slow ranks in a run of two processes: the
+// milliseconds of the slowest rank for a report and its record in metrics.jsonl, after checking the report.
+// Fails if reports at their usual interval take 0.1 % of the steps or more. The first reports, for which
+// Node.js has not compiled the code yet, and the last report, which waits for all ranks, are listed
+// separately, because they occur only once per run. Medians of reports count, because a time slice of another
+// process takes longer than a report.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { availableParallelism, loadavg, tmpdir } from 'node:os';
 import { join } from 'node:path';

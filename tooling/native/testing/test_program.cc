@@ -21,7 +21,7 @@ std::vector<Test>& all_tests() {
 
 std::atomic<int> num_failures{0};
 
-// Returns whether a name contains one of the texts, or there are no texts.
+// Returns true if a name contains one of the texts, or there are no texts.
 bool is_chosen(const char* name, int num_texts, char** texts) {
   if (num_texts == 0) return true;
   for (int text = 0; text < num_texts; ++text) {

@@ -1,5 +1,5 @@
-// A one-page test harness: tests register themselves, a failed expectation is printed and counted, and the
-// process exits with 1. No framework, so that the sanitizers see only our code.
+// A small test harness. Tests register themselves, a failed expectation is printed and counted, and the
+// process then exits with 1. A framework is not used, so that the sanitizers check only our code.
 #pragma once
 
 namespace mtl::testing {
@@ -17,8 +17,9 @@ struct TestProgram {
   void (*at_end)() = nullptr;
 };
 
-// The result of main: runs the tests whose names contain one of the arguments, or all, or one of several
-// shares of all (`--share 0 2`: the first of two); 0 if each argument matched a test and none failed.
+// Runs the tests whose names contain one of the arguments, all tests without arguments, or one of several
+// shares of all tests (`--share 0 2`: the first of two). Returns the result of main: 0 if each argument
+// matches a test and no test failed.
 int run_tests(int argc, char** argv, const TestProgram& program = {});
 
 }  // namespace mtl::testing

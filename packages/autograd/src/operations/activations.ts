@@ -15,8 +15,8 @@ import type { Tape } from '../tape.js';
 import type { Variable } from '../variable.js';
 
 /**
- * Computes gelu(input), [..., F]; the preceding matmul adds the bias. If the tape rematerializes, the output
- * is not kept, and backward computes it again.
+ * Computes gelu(input), [..., F]. The preceding matmul adds the bias. If the tape rematerializes, backward
+ * computes the output again instead of keeping it.
  */
 export const gelu = checkedOperation(
   'gelu',
@@ -64,8 +64,8 @@ export function recordGelu(
 }
 
 /**
- * Computes max(input, 0)^2, [..., F]; the preceding matmul adds the bias. If the tape rematerializes, the
- * output is not kept, and backward computes it again.
+ * Computes max(input, 0)^2, [..., F]. The preceding matmul adds the bias. If the tape rematerializes,
+ * backward computes the output again instead of keeping it.
  */
 export const squaredRelu = checkedOperation(
   'squaredRelu',
@@ -105,7 +105,7 @@ export const squaredRelu = checkedOperation(
 
 /**
  * Computes silu(gate) * up, [..., F], of an input [..., 2F]: F gates, then F values. The preceding matmul
- * adds the bias. If the tape rematerializes, the output is not kept, and backward computes it again.
+ * adds the bias. If the tape rematerializes, backward computes the output again instead of keeping it.
  *
  * @throws KernelError `MTL_SHAPE` for an input whose last dimension is odd
  */

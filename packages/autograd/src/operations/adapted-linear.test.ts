@@ -29,8 +29,7 @@ const parameter = (name: string, globalShape: readonly number[]): Parameter =>
   new Parameter({ name, globalShape, initialization: normal });
 
 /**
- * Makes a fused projection [G, R + 2, D, I] with adapters of its queries, of rank 2, and its values, of rank
- * 3.
+ * Makes a fused projection [G, R + 2, D, I] with adapters for its queries (rank 2) and its values (rank 3).
  */
 function fusedProjection() {
   const weight = parameter('qkv', [G, R + 2, D, I]);
@@ -64,7 +63,7 @@ function listRows({ up, outputs }: LinearAdapter): number[] {
   });
 }
 
-/** Computes the term that the adapter adds to the weight, by its rows: scale B A. */
+/** Computes the term that the adapter adds to the rows of the weight: scale B A. */
 function addedBy({ down, up }: LinearAdapter): number[][] {
   const rank = down.shape[0]!;
   const [a, b] = [down.data.toArray(), up.data.toArray()];
@@ -130,7 +129,8 @@ function runAdapted({ split = false, dropout }: Run = {}) {
 }
 
 /**
- * Runs the layer with the terms of the adapters added to its weight: output, gradients of input and weight.
+ * Runs the layer after adding the adapters' terms to its weight. Returns the output and the gradients of
+ * input and weight.
  */
 function runMerged({ base, added }: Pick<ReturnType<typeof runAdapted>, 'base' | 'added'>) {
   const [weight, bias] = [parameter('merged', [G * (R + 2) * D, I]), parameter('bias', [G * (R + 2) * D])];

@@ -32,19 +32,19 @@ export interface LinearAdapter {
   /** B, [outputs of the box, in one or more dimensions, r] */
   readonly up: Parameter;
   /**
-   * The outputs of the layer to which the adapter adds: one slice for each dimension of the layer's weight
-   * except the last, which has the inputs. Default: all outputs.
+   * The outputs of the layer to which the adapter adds. There is a slice for each dimension of the layer's
+   * weight except the last, which contains the inputs. Default: all outputs.
    */
   readonly outputs?: readonly Slice[] | undefined;
 }
 
-/** The adapters of one linear layer. */
+/** The adapters of a linear layer. */
 export interface LinearAdapters {
-  /** The adapters, at least one. */
+  /** The adapters. The list is not empty. */
   readonly adapters: readonly LinearAdapter[];
   /** The factor by which the adapters' outputs are multiplied: alpha / r. */
   readonly scale: number;
-  /** Dropout of the adapters' input; all adapters share one mask. Default: none. */
+  /** The dropout of the adapters' input. All adapters share one mask. Default: none. */
   readonly dropout?: Dropout | undefined;
 }
 
@@ -55,13 +55,13 @@ export interface AdaptedLinearOptions extends LinearOptions {
 /**
  * Computes `linear` with adapters: output = input weight^T + bias + scale * dropout(input) A^T B^T, where
  * each adapter contributes to its box of the outputs. The adapters of a layer share their matmuls: all A are
- * joined to one matrix [R, I], where R is the sum of the ranks, and all B are blocks of one matrix [O, R].
+ * joined to a matrix [R, I], where R is the sum of the ranks, and all B are blocks of a matrix [O, R].
  *
- * The collectives are the layer's own. If the weight is sharded, each process adds the terms of its slices of
- * the adapters. No further communication is needed, and the gradient of a replicated factor (A or B) is a
- * partial sum.
+ * The operation uses the layer's collectives. If the weight is sharded, each process adds the terms of its
+ * slices of the adapters. No further communication is needed, and the gradient of a replicated factor (A or
+ * B) is a partial sum.
  *
- * Only the adapters are trained; weight and bias must be frozen.
+ * Only the adapters are trained. Weight and bias must be frozen.
  *
  * @throws UsageError MTL_FROZEN if weight or bias is not frozen
  */
@@ -161,9 +161,9 @@ function droppedInput(
   return output;
 }
 
-/** Where the factors of each adapter are in the joined matrices A [R, I] and B [O, R]. */
+/** The places of each adapter's factors in the joined matrices A [R, I] and B [O, R]. */
 class AdapterLayout {
-  /** O, of this process. */
+  /** O, the number of outputs on this process. */
   readonly numOutputs: number;
   /** R */
   readonly rank: number;
@@ -230,7 +230,7 @@ class AdapterLayout {
   }
 
   /**
-   * Calls `body` with each adapter and the index of its first row in A, which is also its first column in B.
+   * Calls `body` with each adapter and the index of its first row in A, which equals its first column in B.
    */
   forAdapters(body: (adapter: LinearAdapter, start: number) => void): void {
     let start = 0;

@@ -3,8 +3,8 @@ import type { Variable } from '../variable.js';
 import type { AttentionOptions, VisibilityOptions } from './attention.js';
 
 /**
- * The attention options that a layer determines. The micro-batch determines which keys are hidden because of
- * documents and samples.
+ * The attention options that a layer determines. The micro-batch determines the keys that are hidden because
+ * of documents and samples.
  */
 export interface AttentionCall extends Omit<AttentionOptions, 'visibility'> {
   readonly visibility?: Pick<VisibilityOptions, 'causal' | 'windowSize'> | undefined;
@@ -12,5 +12,5 @@ export interface AttentionCall extends Omit<AttentionOptions, 'visibility'> {
   readonly layer: number;
 }
 
-/** Computes attention of this rank's queries to all keys that they may see: [own, B, A * E]. */
+/** Computes attention of this rank's queries to all visible keys: [own, B, A * E]. */
 export type AttendRows = (tape: Tape, call: AttentionCall) => Variable;

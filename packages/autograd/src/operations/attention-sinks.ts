@@ -2,7 +2,7 @@ import { attentionSinkBackward, attentionSinkForward, scale, Tensor } from '@mtl
 import { type Parameter, trainedParameters } from '../parameter.js';
 
 /**
- * Attention sinks: each head has an additional key that every query sees, with its own score and value 0 (see
+ * Attention sinks. Each head has an additional key for every query, with its own score and value 0 (see
  * `attentionSinkForward` of @mtl/kernels).
  */
 export interface AttentionSinks {
@@ -23,9 +23,9 @@ interface HeadSlice {
 }
 
 /**
- * The sinks in one call of attention. Forward adds the sinks to the results of attention. Backward computes
- * the sinks' gradient together with the input gradients, and later adds it to the parameter's gradient, with
- * the other weight gradients.
+ * The sinks in a call of attention. Forward adds the sinks to the results of attention. Backward computes the
+ * sinks' gradient together with the input gradients. It adds this gradient to the parameter's gradient later,
+ * with the other weight gradients.
  */
 export class SinksOfCall {
   readonly parameters: readonly Parameter[];
@@ -46,7 +46,7 @@ export class SinksOfCall {
     attentionSinkForward({ output, logSumExp, sinks });
   }
 
-  /** Allocates the gradient, which lives until `addGradient`; must be called outside of `tidy`. */
+  /** Allocates the gradient, which lives until `addGradient`. Must be called outside of `tidy`. */
   startGradient(): void {
     if (this.parameters.length === 0) return;
     const { dtype, device } = this.#weight!.mainGradient;

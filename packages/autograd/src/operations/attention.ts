@@ -18,14 +18,14 @@ import type { Heads } from './split-projection.js';
 /** Samples that are stored one after the other, without padding. `starts` is int32 [N + 1]. */
 export type PackedRows = Omit<PackedSamples, 'starts' | 'queries' | 'first'> & { readonly starts: Variable };
 
-/** Which keys each query sees (see `Visibility` of @mtl/kernels); masks are variables here. */
+/** The keys that each query can attend to (see `Visibility` of @mtl/kernels). Masks are variables here. */
 export interface VisibilityOptions extends Pick<Visibility, 'causal' | 'windowSize'> {
   /** int32 [B, S]: the first key that each query may see (document boundaries). */
   readonly keyStart?: Variable | undefined;
   /** uint8 [B, S]: 1 for real keys, 0 for padding. */
   readonly keyMask?: Variable | undefined;
   /**
-   * Packed samples: a query sees only keys of its own sample. Must not be combined with `keyStart` or
+   * Packed samples. A query attends only to keys of its own sample. Must not be combined with `keyStart` or
    * `keyMask`.
    */
   readonly packed?: PackedRows | undefined;
@@ -42,7 +42,7 @@ export interface AttentionOptions extends Heads<Variable> {
   readonly scale?: number | undefined;
   /** c: scores s become c tanh(s / c). Default: no cap. */
   readonly softCap?: number | undefined;
-  /** float32 [A]: each element is raised to the highest score of its head; not differentiated. */
+  /** float32 [A]: a running maximum of each head's highest score. It is not differentiated. */
   readonly highestScores?: Tensor | undefined;
   /** `samples` is int64 [B]; for packed samples, [N]. */
   readonly dropout?: Omit<Dropout, 'positions'> | undefined;
@@ -52,7 +52,7 @@ export interface AttentionOptions extends Heads<Variable> {
   readonly sinks?: AttentionSinks | undefined;
 }
 
-/** The tensors that a call reads in addition to the heads; each may be absent. */
+/** The tensors that a call reads in addition to the heads. Each may be absent. */
 type Masks<Held> = Readonly<Record<'keyStart' | 'keyMask' | 'starts' | 'samples', Held | undefined>>;
 
 const collectMasks = ({ visibility, dropout }: AttentionOptions): Masks<Variable> => ({
@@ -106,9 +106,8 @@ function describeShapes({ query, value, visibility }: AttentionOptions) {
 
 /**
  * Computes softmax(q k^T / sqrt(D)) v for every head: [S, B, A * E], or [T, ..., A * E] for packed samples.
- * Probabilities are never stored: backward recomputes them from the log-sum-exp of each row (FlashAttention),
- * so this operation already does what selective recomputation is for. `splitProjection` returns the heads of
- * a packed projection.
+ * Probabilities are never stored. Backward recomputes them from the log-sum-exp of each row (FlashAttention),
+ * so that selective recomputation is not needed. `splitProjection` returns the heads of a packed projection.
  *
  * @throws UsageError or KernelError `MTL_SHAPE`, `MTL_DTYPE` or `MTL_ARGUMENT` for operands that do not fit
  */

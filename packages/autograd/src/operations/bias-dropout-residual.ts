@@ -10,10 +10,7 @@ import type { Tape } from '../tape.js';
 import type { Variable } from '../variable.js';
 import { addBiasGradient } from './linear.js';
 
-/**
- * Dropout at one site. The mask depends only on the key and on global coordinates. Absent if nothing is
- * dropped.
- */
+/** Dropout at a site. The mask depends only on the key and on global coordinates. Absent without dropout. */
 export interface Dropout {
   /** The probability with which a value is dropped, in (0, 1). */
   readonly probability: number;

@@ -15,7 +15,7 @@ afterEach(() => expect(numLiveTensors()).toBe(live));
 
 const constant = (tensor: Tensor): Variable => new Variable(tensor, { requiresGradient: false });
 
-/** Computes losses, and the gradient of their weighted sum, from logits that a reshape has made. */
+/** Computes losses and the gradient of their weighted sum. The logits are the result of a reshape. */
 function compute(
   logits: readonly number[],
   { dtype = 'float64', device = 'reference', recording = true }: Partial<Setting> = {},

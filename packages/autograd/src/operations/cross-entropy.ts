@@ -3,21 +3,21 @@ import type { Tape } from '../tape.js';
 import type { Variable } from '../variable.js';
 
 export interface CrossEntropyOptions {
-  /** [N, V] (or a shape that can be reshaped to it): the logits of V classes for each of N rows. */
+  /** [N, V], or a shape that can be reshaped to it: the logits of V classes for N rows. */
   readonly logits: Variable;
   /** int32 [N] */
   readonly labels: Variable;
   /** float32 [N]: the factor of each loss in the total loss. */
   readonly weights: Variable;
   /**
-   * Rows with this label have no loss and no gradient, whatever their weight. To get PyTorch's mean, give
-   * every other row the weight 1 / (number of other rows).
+   * Rows with this label have no loss and no gradient, whatever their weight. For PyTorch's mean, give every
+   * other row the weight 1 / (number of other rows).
    */
   readonly ignoreIndex?: number | undefined;
 }
 
 /**
- * Computes the losses [N], float32, from logits of a few classes, as in a fine-tuning task. For a vocabulary
+ * Computes the losses [N], float32, from logits of a few classes, as in a fine-tuning task. For a vocabulary,
  * use `linearCrossEntropy`, which never has all logits in memory.
  *
  * @throws KernelError `MTL_INDEX` for a label that is not a class, unless its weight is 0 or it is ignored

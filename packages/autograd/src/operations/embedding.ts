@@ -6,9 +6,9 @@ import type { Variable } from '../variable.js';
 
 /** A table, and the ids of the rows to look up. */
 export interface EmbeddingLookup {
-  /** int32 [S, B]: row indices into the whole table */
+  /** int32 [S, B]: row indices of the complete table */
   readonly ids: Variable;
-  /** [V, H], or the rows that this process holds; rows of other processes count as zeros. */
+  /** [V, H], or this process's rows. Rows of other processes count as zeros. */
   readonly table: Parameter;
   /**
    * The number of valid ids; smaller than the number of rows if the last rows are padding. Default: all rows.
@@ -19,11 +19,11 @@ export interface EmbeddingLookup {
 /**
  * Looks up the rows of every table (tokens, positions, token types) and adds them: [S, B, H].
  *
- * `collectives` is given if the rows of the first table are sharded over ranks. The rows from this table are
- * reduced before the rows of the other tables are added. The ids of the other tables then refer to the
- * positions of the reduced output.
+ * `collectives` is required if the rows of the first table are sharded over ranks. The rows from this table
+ * are then reduced before the rows of the other tables are added, and the ids of the other tables refer to
+ * the positions of the reduced output.
  *
- * @throws KernelError `MTL_INDEX` for an id that is not a row of the whole table
+ * @throws KernelError `MTL_INDEX` for an id that is not a row of the complete table
  */
 export const embedding = checkedOperation(
   'embedding',
@@ -90,7 +90,7 @@ function lookUp(
   embeddingForward({ ...to, ids: lookup.ids.tensor, table: lookup.table.data, ...rowsToChoose(lookup) });
 }
 
-/** Returns the first row that this process holds, and the number of valid ids. */
+/** Returns the first row of this process, and the number of valid ids. */
 function rowsToChoose({ table, vocabularySize = table.globalShape[0] }: Omit<EmbeddingLookup, 'ids'>) {
   return { firstRow: table.slices[0]!.start, numRows: vocabularySize };
 }

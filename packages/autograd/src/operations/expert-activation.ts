@@ -15,7 +15,7 @@ import type { Variable } from '../variable.js';
 export interface ExpertActivationOptions extends ActivationOptions {
   /** [R, 1, W] (or more dimensions). W is 2F for gated activations (F gates, then F values), F for others. */
   readonly input: Variable;
-  /** [G, W] (or more dimensions that can be flattened to W, such as gates and values) */
+  /** [G, W], or more dimensions that can be flattened to W, such as gates and values */
   readonly bias?: Parameter | undefined;
   /** float32, R elements: the factor of each row. Its gradient trains the router. */
   readonly probabilities?: Variable | undefined;
@@ -25,7 +25,7 @@ export interface ExpertActivationOptions extends ActivationOptions {
 
 /**
  * Computes act(input[r] + bias[g]) * probabilities[r], [R, 1, F]; rows after the last group become zeros. If
- * the tape rematerializes, the output is not kept, and backward computes it again.
+ * the tape rematerializes, backward computes the output again instead of keeping it.
  *
  * @throws KernelError `MTL_SHAPE`, `MTL_DTYPE` or `MTL_ARGUMENT` for operands that do not fit, `MTL_INDEX`
  *   for invalid offsets
@@ -58,7 +58,8 @@ export const expertActivation = checkedOperation(
       const [savedInput, savedOffsets] = [tape.save(input), tape.save(offsets)];
       const savedFactors = probabilities && tape.save(probabilities);
       /**
-       * Returns the input's gradient; if `ofFactors` is given, also writes the gradient of the factors to it.
+       * Returns the input's gradient. With `ofFactors`, also writes the gradient of the factors to this
+       * tensor.
        */
       const differentiate = (outputGradient: Tensor, ofFactors?: Tensor): Tensor =>
         withRows(savedFactors?.tensor, (factors) =>

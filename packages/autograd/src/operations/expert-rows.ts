@@ -10,15 +10,14 @@ import type { Variable } from '../variable.js';
 
 export interface GroupByExpertOptions {
   /**
-   * int32 [T, k]: the expert of each slot, or -1 if the slot was dropped. A slot is one of the k choices of a
-   * row.
+   * int32 [T, k]: the expert of each slot, or -1 for a dropped slot. A slot is one of the k choices of a row.
    */
   readonly experts: Variable;
   /** E */
   readonly numExperts: number;
 }
 
-/** Where each slot is after slots have been sorted by expert. */
+/** The place of each slot after the slots have been sorted by expert. */
 export interface RowGrouping {
   /** int32 [T, k]: the grouped row of each slot, or -1 if the slot was dropped */
   readonly positions: Variable;
@@ -32,7 +31,7 @@ export interface ExpertGroups extends RowGrouping {
 }
 
 /**
- * Sorts all slots by expert and returns the positions of each expert's rows; the rows of an expert keep their
+ * Sorts all slots by expert and returns the positions of each expert's rows. The rows of an expert keep their
  * order. The result has no gradient.
  *
  * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for an invalid
@@ -58,7 +57,7 @@ export interface PermuteRowsOptions {
 
 /**
  * Copies rows so that the rows of each expert are contiguous, [R, 1, H]. A row appears once for each of its
- * slots; rows after the last one are zeros.
+ * slots. Rows after the last slot are zeros.
  *
  * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for a grouping of
  *   other rows
@@ -122,7 +121,7 @@ function withShape(tensor: Tensor, shape: readonly number[], body: (view: Tensor
 }
 
 /**
- * Returns the weight of each grouped row, [R] (0 after the last row), to be used as factors of
+ * Returns the weight of each grouped row, [R] (0 after the last row). The weights serve as factors of
  * `expertActivation` and `groupedBias`.
  *
  * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for a grouping of
@@ -132,10 +131,7 @@ export const permuteProbabilities = checkedOperation(
   'permuteProbabilities',
   (tape: Tape, { probabilities, grouping }: PermuteProbabilitiesOptions): Variable => {
     const { dtype, device, shape, size } = probabilities.tensor;
-    /**
-     * Permutes single values, with the kernel for rows: each value is a row of one element with a single
-     * slot.
-     */
+    /** Permutes single values with the kernel for rows. Each value is a row with one element and one slot. */
     const permuteValues = (output: Tensor, input: Tensor, sources: Tensor): void =>
       withShape(output, [output.size, 1], (rows) =>
         withShape(input, [input.size, 1], (slots) =>
@@ -180,8 +176,8 @@ export interface CombineRowsOptions {
 }
 
 /**
- * For each row, adds up the grouped rows of its slots, in the order of the slots and in float32; dropped
- * slots add nothing.
+ * Adds up the grouped rows of each row's slots, in float32 and in the order of the slots. Dropped slots add
+ * nothing.
  *
  * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for a grouping of
  *   other rows

@@ -35,7 +35,7 @@ function withMatrices<Result>(tensor: Tensor, body: (matrices: Tensor) => Result
   }
 }
 
-/** @throws UsageError MTL_UNSUPPORTED for a weight whose matmuls compute in another precision */
+/** @throws UsageError MTL_UNSUPPORTED for a weight whose matmuls have another precision */
 function expectPlainPrecision({ name, precision }: Parameter): void {
   if (precision === plainPrecision) return;
   throw new UsageError(
@@ -49,11 +49,11 @@ function expectPlainPrecision({ name, precision }: Parameter): void {
 
 /**
  * Computes output[r] = input[r] weight[g]^T for each row r of group g, [R, 1, N]; rows after the last group
- * become zeros. The matmul adds the weight gradient directly to the main gradient, in float32 whatever the
- * compute dtype. The gradient of a group without rows does not change.
+ * become zeros. The matmul adds the weight gradient directly to the main gradient, always in float32. The
+ * gradient of a group without rows does not change.
  *
  * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for invalid offsets
- * @throws UsageError `MTL_UNSUPPORTED` for a weight whose matmuls compute in another precision
+ * @throws UsageError `MTL_UNSUPPORTED` for a weight whose matmuls have another precision
  */
 export const groupedLinear = checkedOperation(
   'groupedLinear',
@@ -124,11 +124,11 @@ export interface AdaptedGroupedLinearOptions extends GroupedLinearOptions {
  * each process adds the terms of its slices of the adapter. No further communication is needed, and the
  * gradient of the replicated factor (A or B) is a partial sum.
  *
- * Only the adapter is trained; the weight must be frozen.
+ * Only the adapter is trained. The weight must be frozen.
  *
  * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for invalid offsets
- * @throws UsageError `MTL_UNSUPPORTED` for a weight whose matmuls compute in another precision, `MTL_FROZEN`
- *   for a weight that is trained
+ * @throws UsageError `MTL_UNSUPPORTED` for a weight whose matmuls have another precision, `MTL_FROZEN` for a
+ *   weight that is trained
  */
 export const adaptedGroupedLinear = checkedOperation(
   'adaptedGroupedLinear',
@@ -193,11 +193,11 @@ function forward({ input, weight, offsets, adapter }: AdaptedGroupedLinearOption
   return { output, low: new Variable(low, { requiresGradient: false }) };
 }
 
-/** Returns a new tensor: each row multiplied by the transposed matrix of its group. */
+/** Returns a new tensor, in which each row is multiplied by the transposed matrix of its group. */
 const timesTransposed = (input: Tensor, { data }: Parameter, offsets: Tensor): Tensor =>
   withMatrices(data, (weights) => groupedMatmul({ input, weights, offsets, transposeWeights: true }));
 
-/** Returns a new tensor: each row multiplied by the matrix of its group. */
+/** Returns a new tensor, in which each row is multiplied by the matrix of its group. */
 const times = (input: Tensor, { data }: Parameter, offsets: Tensor): Tensor =>
   withMatrices(data, (weights) => groupedMatmul({ input, weights, offsets }));
 

@@ -18,18 +18,16 @@ import { addBiasGradient, addWeightGradient } from './linear.js';
 export interface LinearCrossEntropyCollectives
   extends Pick<MatmulCollectives, 'gatherInput' | 'reduceInputGradient'> {
   /**
-   * Reduces statistics [3, N] float32 in place. Before, they are the maximum, the sum of exponentials and the
-   * label's logit over this process's columns; afterwards, over all columns.
+   * Reduces statistics [3, N] float32 in place. Before the call, they are the maximum, the sum of
+   * exponentials and the label's logit over this process's columns. Afterwards, they cover all columns.
    */
   reduceStatistics(statistics: Tensor): void;
 }
 
 export interface LinearCrossEntropyOptions {
-  /** [S, B, H], or the shard from which `collectives.gatherInput` makes it */
+  /** [S, B, H], or the shard for `collectives.gatherInput` */
   readonly input: Variable;
-  /**
-   * [V, H] including padded entries, or the rows that this process holds; may be tied to the token embedding
-   */
+  /** [V, H] including padded entries, or this process's rows. It may be tied to the token embedding */
   readonly weight: Parameter;
   /** [V], sharded like the weight's rows: the output bias of BERT */
   readonly bias?: Parameter | undefined;
@@ -40,13 +38,13 @@ export interface LinearCrossEntropyOptions {
   /** int32 [S, B] */
   readonly labels: Variable;
   /**
-   * float32 [S, B]: the factor of each token in the total loss, that is, its mask times the loss scale
+   * float32 [S, B]: the factor of each token in the total loss. This is its mask times the loss scale,
    * divided by the number of tokens.
    */
   readonly weights: Variable;
   /**
-   * Tokens with this label have no loss and no gradient, whatever their weight. To get PyTorch's mean, do not
-   * count ignored tokens in the number of tokens from which the weights are computed.
+   * Tokens with this label have no loss and no gradient, whatever their weight. For PyTorch's mean, exclude
+   * ignored tokens from the number of tokens in the weights.
    */
   readonly ignoreIndex?: number | undefined;
   /** The maximum bytes of logits at a time. Default: see `logitRowsAtATime`. */
@@ -54,7 +52,7 @@ export interface LinearCrossEntropyOptions {
   readonly collectives?: LinearCrossEntropyCollectives | undefined;
 }
 
-/** The tensors of one call, flattened to N = S * B rows. */
+/** The tensors of a call, flattened to N = S * B rows. */
 interface Rows {
   readonly input: Tensor;
   readonly labels: Tensor;
@@ -207,10 +205,10 @@ function gradientsOfRows(
 }
 
 /**
- * Computes the loss of every token, [S * B] float32: the cross entropy of the logits `input weight^T + bias`,
- * which exist only chunk by chunk. While the tape records, forward computes nothing: backward computes losses
- * and gradients from the same logits, so that the logits are computed once; read the losses after backward.
- * If the weight half of backward runs separately, it computes the logits again.
+ * Computes the loss of every token, [S * B] float32: the cross entropy of the logits `input weight^T + bias`.
+ * Logits exist only chunk by chunk. While the tape records, forward computes nothing. Backward then computes
+ * losses and gradients from the same logits, so that logits are computed only once. Read the losses after
+ * backward. If the weight half of backward runs separately, it computes the logits again.
  *
  * @throws UsageError `MTL_SHAPE` if the vocabulary has more entries than the weight has rows; KernelError
  *   `MTL_INDEX` for a label outside the vocabulary, unless its weight is 0 or it is ignored, as soon as
@@ -292,15 +290,15 @@ const tileRows = 128;
 export interface LogitRowsOptions {
   /** N: the number of rows of logits in a micro-batch. */
   readonly numRows: number;
-  /** The bytes of one row of logits. */
+  /** The bytes of a row of logits. */
   readonly bytesPerRow: number;
-  /** The bytes of one row of the input, from which the logits are computed. */
+  /** The bytes of a row of the input from which logits are computed. */
   readonly inputBytesPerRow: number;
   /** The device of the logits. Default: `cpu`. */
   readonly device?: Device | undefined;
   /**
-   * The maximum bytes of logits at a time. Default: 64 MiB on CPUs; on a GPU, the memory that one layer
-   * keeps for backward, but at least 256 MiB and at most 1 GiB.
+   * The maximum bytes of logits at a time. Default on CPUs: 64 MiB. Default on a GPU: the memory that a layer
+   * keeps for backward, between 256 MiB and 1 GiB.
    */
   readonly chunkBytes?: number | undefined;
 }
@@ -315,8 +313,8 @@ const keptByLayer = 16;
 /**
  * Returns the default size of a chunk of logits. Every chunk reads and writes the float32 gradient of the
  * whole vocabulary, which on a GPU takes as long as the matmul of a small chunk. Larger chunks need more
- * memory, but the memory that one layer keeps is small compared with a model of several layers. The size
- * depends only on shapes, so every step and every rank with the same shapes has the same bits.
+ * memory, but a layer's memory is small compared with a model of several layers. The size depends only on
+ * shapes, so every step and every rank with the same shapes has the same bits.
  */
 function defaultChunkBytes(device: Device, inputBytes: number): number {
   if (chooseMetaDevice(device) !== 'meta-cuda') return 64 * mebibyte;
@@ -325,8 +323,8 @@ function defaultChunkBytes(device: Device, inputBytes: number): number {
 
 /**
  * Returns the number of rows of logits in memory at a time: all rows if they fit, otherwise chunks of about
- * equal size. Chunks are rounded to whole tiles if at least one tile fits, since a matmul of 1,171 rows takes
- * as long as one of 1,280.
+ * equal size. Chunks are rounded to complete tiles if at least one tile fits, because a matmul with 1,171
+ * rows takes as long as a matmul with 1,280 rows.
  */
 export function logitRowsAtATime(options: LogitRowsOptions): number {
   const { numRows, bytesPerRow, inputBytesPerRow, device = 'cpu' } = options;

@@ -18,8 +18,8 @@ const [sequence, batch, hidden, feedForward] = [3, 2, 8, 24];
 const normal = { kind: 'normal', standardDeviation: 0.5 } as const;
 
 /**
- * Returns the tensor itself. With this collective a layer gives the gradient of its own input, as before
- * GELU's derivative was part of its matmul.
+ * Returns the tensor itself. With this collective, a layer returns the gradient of its own input, without
+ * GELU's derivative in its matmul.
  */
 const same: Collective = (tensor) => {
   const view = tensor.view({ shape: tensor.shape });

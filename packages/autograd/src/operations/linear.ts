@@ -17,9 +17,9 @@ import { recordGelu } from './activations.js';
 export interface LinearOptions {
   /** [..., I] */
   readonly input: Variable;
-  /** [O, I] (or more dimensions that can be flattened to it) */
+  /** [O, I], or more dimensions that can be flattened to it */
   readonly weight: Parameter;
-  /** [O] (or more dimensions that can be flattened to it) */
+  /** [O], or more dimensions that can be flattened to it */
   readonly bias?: Parameter | undefined;
   /** The collectives of layers that are sharded over processes (@mtl/tensor-parallel). */
   readonly collectives?: MatmulCollectives | undefined;
@@ -39,8 +39,8 @@ export interface LinearResidualOptions extends LinearOptions {
 }
 
 /**
- * Runs `body` with the tensor in another shape: with the tensor itself if it already has the right number of
- * dimensions, otherwise with a temporary view.
+ * Runs `body` with the tensor in another shape: the tensor itself if it already has the right number of
+ * dimensions, otherwise a temporary view.
  */
 function withShape(tensor: Tensor, shape: readonly number[], body: (shaped: Tensor) => void): void {
   if (tensor.shape.length === shape.length) {
@@ -69,8 +69,7 @@ function withMatrix(tensor: Tensor, body: (matrix: Tensor) => void): void {
 
 /**
  * Computes output [..., O] = input weight^T + bias. The matmul adds the weight gradient directly to the main
- * gradient, in float32 whatever the compute dtype. In backward, the collective of one matmul overlaps with
- * the other matmul.
+ * gradient, always in float32. In backward, the collective of one matmul overlaps with the other matmul.
  */
 export const linear = checkedOperation('linear', (tape: Tape, options: LinearOptions): Variable => {
   return record(tape, options, forward(options));
@@ -78,7 +77,8 @@ export const linear = checkedOperation('linear', (tape: Tape, options: LinearOpt
 
 /**
  * Computes gelu(input weight^T + bias), [..., O]. If the device supports it, the matmul of this layer also
- * computes the GELU, and the backward matmul of the next layer its derivative, in the same pass over memory.
+ * computes the GELU in the same pass over memory, and the backward matmul of the next layer computes GELU's
+ * derivative.
  */
 export const linearGelu = checkedOperation(
   'linearGelu',
@@ -93,7 +93,7 @@ export const linearGelu = checkedOperation(
 
 /**
  * Computes residual + input weight^T + bias, [S, B, O], in one pass if the device's matmuls support it.
- * Backward is the same as in `linear`; the residual's gradient is the output's gradient.
+ * Backward is the same as in `linear`. The residual's gradient is the output's gradient.
  */
 export const linearResidual = checkedOperation(
   'linearResidual',
@@ -129,7 +129,7 @@ function record(
     input.requiresGradient || trained.length > 0 || residual?.requiresGradient === true;
   const result = tape.result(output, { requiresGradient });
   const { shape } = output;
-  // if the gradient is summed over processes, it must be the gradient of the input itself, not of the input's
+  // a gradient that is summed over processes must be the gradient of the input itself, not of the input's
   // activation
   const activation = collectives.reduceInputGradient === undefined ? input.activation : undefined;
   tape.record(result, () => {
@@ -254,7 +254,7 @@ interface WeightGradientOptions {
 }
 
 /**
- * Adds the gradients of weight and bias, if these are trained; in one pass if the device supports it.
+ * Adds the gradients of a trained weight and bias, in one pass if the device supports it.
  *
  * @param input the input of a weight that is trained; undefined for a frozen weight
  */
@@ -287,8 +287,8 @@ function addGradients(
 }
 
 /**
- * Starts a collective on a tensor and takes ownership of it; without a collective, the result is the tensor
- * itself.
+ * Starts a collective on a tensor and takes ownership of the tensor. Without a collective, the result is the
+ * tensor itself.
  */
 export function communicated(collective: Collective | undefined, tensor: Tensor): PendingTensor {
   if (collective === undefined) return { wait: () => tensor };
@@ -298,7 +298,7 @@ export function communicated(collective: Collective | undefined, tensor: Tensor)
 }
 
 /**
- * Adds outputGradient^T input to mainGradient [O, I], summed over all leading dimensions; overwrites the
+ * Adds outputGradient^T input to mainGradient [O, I], summed over all leading dimensions. Overwrites the
  * gradient if it is known to be zero.
  */
 export function addWeightGradient(weight: Parameter, outputGradient: Tensor, input: Tensor): void {

@@ -214,7 +214,7 @@ describe('a mixture-of-experts layer', () => {
     };
     for (const gradient of [first!, second!])
       expect([0, 1, 2, 3].map((expert) => isIdle(gradient, expert))).toEqual([true, false, true, false]);
-    // the router itself selects other experts
+    // without chosen experts, the router selects other experts
     expect(run({}).output).not.toEqual(run({ chosen }).output);
   });
 

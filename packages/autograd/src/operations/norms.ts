@@ -22,7 +22,7 @@ export interface LayerNormOptions {
 
 /**
  * Layer norm: normalizes the last dimension to mean 0 and variance 1, multiplies by weight and adds bias. If
- * the tape rematerializes, the output is not kept, since recomputing it from the input is cheap. Backward
+ * the tape rematerializes, the output is not kept, because recomputing it from the input is cheap. Backward
  * adds the gradient of the residual path in the same pass.
  */
 export const layerNorm = checkedOperation(
@@ -99,7 +99,7 @@ export interface RmsNormOptions {
 
 /**
  * RMSNorm: divides by the root mean square over the last dimension, [..., H], and multiplies by weight. If
- * the tape rematerializes, the output is not kept, since recomputing it from the input is cheap. Backward
+ * the tape rematerializes, the output is not kept, because recomputing it from the input is cheap. Backward
  * adds the gradient of the residual path in the same pass.
  *
  * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for a weight that does not fit

@@ -51,7 +51,7 @@ function copied(view: Tensor): Tensor {
 const emptyLike = ({ shape, dtype, device }: Tensor): Tensor => Tensor.empty({ shape, dtype, device });
 
 /**
- * Normalizes the queries or keys in packed projections, given as strided views. RMSNorm supports views; layer
+ * Normalizes the queries or keys in packed projections, given as strided views. RMSNorm supports views. Layer
  * norm does not, so the views are copied before and after it.
  */
 function headNormForward(
@@ -119,7 +119,7 @@ function headNormBackward(
 
 /** Rotary position embedding (see `rotaryEmbedding` of @mtl/kernels). */
 export interface HeadRotation {
-  /** int32, with the shape of `qkv` except for its last dimension: the position of every row. */
+  /** int32, with the shape of `qkv` without its last dimension: the position of every row. */
   readonly positions: Variable;
   /** float32 [P, R], from `rotaryTable`; must live as long as the tape. */
   readonly table: Tensor;
@@ -127,7 +127,7 @@ export interface HeadRotation {
 }
 
 export interface PrepareHeadsOptions {
-  /** [S, B, W] or [T, W], W = G * (R + 2) * D: for each group its R queries, its key and its value. */
+  /** [S, B, W] or [T, W], W = G * (R + 2) * D: the R queries, the key and the value of each group. */
   readonly qkv: Variable;
   /** G */
   readonly numGroups: number;
@@ -143,7 +143,7 @@ type NormalizedPart = (typeof normalizedParts)[number];
 
 /**
  * The statistics that norms keep for backward: the reciprocal standard deviation (rstd) of every query and
- * every key, and for layer norm also the means.
+ * key. Layer norm also keeps the means.
  */
 interface HeadStatistics<Value> {
   readonly rstd: Readonly<Record<NormalizedPart, Value>>;
@@ -212,7 +212,7 @@ class Heads {
   }
 }
 
-/** Returns a new tensor: `qkv` with its queries and keys normalized, then rotated. */
+/** Returns a new tensor: `qkv` with normalized and then rotated queries and keys. */
 function prepare(
   options: PrepareHeadsOptions,
   heads: Heads,
@@ -250,7 +250,10 @@ interface SavedForBackward {
   readonly statistics: HeadStatistics<SavedTensor> | undefined;
 }
 
-/** Returns the gradient of `qkv`, a new tensor; with a norm, also adds to the gradients of its weights. */
+/**
+ * Returns the gradient of `qkv` as a new tensor. With a norm, also adds to the gradients of the norm's
+ * weights.
+ */
 function backward(
   { options, heads, saved }: { options: PrepareHeadsOptions; heads: Heads; saved: SavedForBackward },
   outputGradient: Tensor,
@@ -285,12 +288,12 @@ function backward(
 
 /**
  * Prepares queries and keys for attention: a norm of every head (query/key norm), then the rotary position
- * embedding; either may be omitted. Returns a packed projection with the shape of `qkv`, in which the values
- * of attention are unchanged. If there is a norm and the tape rematerializes, the result is not kept, and
- * backward computes it again.
+ * embedding. Either may be omitted. Returns a packed projection with the shape of `qkv`, with unchanged
+ * attention values. If there is a norm and the tape rematerializes, backward computes the result again
+ * instead of keeping it.
  *
  * @throws KernelError or UsageError `MTL_SHAPE` or `MTL_DTYPE` for operands that do not fit, `MTL_INDEX` for
- *   a position that the table does not have, `MTL_ARGUMENT` without norm and rotation
+ *   a position beyond the table, `MTL_ARGUMENT` without norm and rotation
  */
 export const prepareHeads = checkedOperation(
   'prepareHeads',

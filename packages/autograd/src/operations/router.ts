@@ -25,7 +25,7 @@ export interface RouterLinearOptions {
 const wideDtype = (dtype: DType): DType => (dtype === 'float64' ? 'float64' : 'float32');
 
 /**
- * Runs `body` with the tensor in float32: with the tensor itself if it is wide enough, otherwise with a
+ * Runs `body` with the tensor in float32: the tensor itself if its dtype is wide enough, otherwise a
  * temporary copy.
  */
 function inFloat32<Result>(tensor: Tensor, body: (wide: Tensor) => Result): Result {
@@ -36,9 +36,9 @@ function inFloat32<Result>(tensor: Tensor, body: (wide: Tensor) => Result): Resu
 }
 
 /**
- * Computes the logits of a router, input weight^T + bias: [T, E] in float32, whatever the compute dtype,
- * where T flattens the leading dimensions. Gradients are also computed in float32, and the input's gradient
- * is rounded once. The choice of experts must not depend on the rounding of 16-bit logits.
+ * Computes the logits of a router, input weight^T + bias: [T, E], where T flattens the leading dimensions.
+ * Logits and gradients are always computed in float32, so that the choice of experts does not depend on the
+ * rounding of 16-bit logits. The input's gradient is rounded once.
  */
 export const routerLinear = checkedOperation(
   'routerLinear',
@@ -87,8 +87,7 @@ export interface RouteOptions extends RouterScoreOptions {
   /** [..., E] float32 or float64, with T rows */
   readonly logits: Variable;
   /**
-   * float32 [E]: added to the scores when experts are selected, but not to probabilities. It gets no
-   * gradient.
+   * float32 [E]: added to the scores when experts are selected, but not to probabilities. It has no gradient.
    */
   readonly expertBias?: Variable | undefined;
   /** k: the number of experts that each row uses. */
@@ -106,7 +105,7 @@ export interface RouteOptions extends RouterScoreOptions {
   readonly experts?: Variable | undefined;
 }
 
-/** The experts that a router chose for each row, and their probabilities. */
+/** The experts that a router chose for each row, with their probabilities. */
 export interface Routing {
   /** [T, k], in the dtype of the logits */
   readonly probabilities: Variable;

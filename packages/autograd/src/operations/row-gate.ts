@@ -9,7 +9,10 @@ export interface RowGateOptions {
   readonly logits: Variable;
 }
 
-/** Multiplies each row by the sigmoid of its logit, [..., H]: the gate of the shared experts of Qwen2-MoE. */
+/**
+ * Multiplies each row by the sigmoid of its logit, [..., H]. This is the gate of the shared experts in
+ * Qwen2-MoE.
+ */
 export const rowGate = checkedOperation(
   'rowGate',
   (tape: Tape, { input, logits }: RowGateOptions): Variable => {

@@ -21,7 +21,7 @@ const rowsOfGroups = (projection: readonly number[], from: number, to: number): 
 const makeProjection = (): Variable =>
   new Variable(Tensor.from(numbers, { shape, dtype: 'float32' }), { requiresGradient: true });
 
-/** Marks what a recipe has computed: a projection that backward computes again. */
+/** Makes a projection that backward computes again. Its values show that the recipe has run. */
 function remadeProjection(tape: Tape, source: Variable, compute: () => void): Variable {
   const make = (): Tensor => {
     compute();

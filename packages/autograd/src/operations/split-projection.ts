@@ -13,7 +13,7 @@ export interface Heads<Value> {
 }
 
 export interface SplitProjectionOptions {
-  /** [S, B, G * (R + 2) * D] or [T, ...]: for each group its R queries, its key and its value. */
+  /** [S, B, G * (R + 2) * D] or [T, ...]: the R queries, the key and the value of each group. */
   readonly qkv: Variable;
   /** G */
   readonly numGroups: number;
@@ -42,7 +42,7 @@ class Projection {
     this.#shape = [...qkv.tensor.shape.slice(0, -1), numGroups, width / (numGroups * headSize), headSize];
   }
 
-  /** Returns views of queries, keys and values in the projection or in its gradient. */
+  /** Returns views of queries, keys and values in the projection or its gradient. */
   split(tensor: Tensor): Heads<Tensor> {
     using projection = tensor.reshape(this.#shape);
     return splitTensor(projection);
@@ -71,8 +71,8 @@ class Projection {
   }
 
   /**
-   * Returns the gradient of the projection, given the gradients of its parts. These are already in its
-   * memory, or are copied to it.
+   * Returns the gradient of the projection, given the gradients of queries, keys and values. These are
+   * already in its memory, or are copied to it.
    */
   takeGradient(gradients: readonly (Tensor | undefined)[]): Tensor {
     const whole = this.#gradient ?? this.#qkv.newGradient();
@@ -88,7 +88,7 @@ class Projection {
     return whole;
   }
 
-  /** Frees the gradient, if backward has failed before it was taken. */
+  /** Frees the gradient after a failure of backward, if the gradient was not taken. */
   release(): void {
     this.#gradient?.dispose();
     this.#gradient = undefined;
@@ -102,10 +102,11 @@ class Projection {
 }
 
 /**
- * Returns the queries, keys and values of a packed projection as variables that share its memory; their
- * gradients share the memory of its gradient. Nothing is copied if each of the three has only one consumer.
+ * Returns the queries, keys and values of a packed projection as variables that share its memory. Their
+ * gradients share the memory of the projection's gradient. Nothing is copied if each of the three has a
+ * single consumer.
  *
- * @throws UsageError `MTL_SHAPE` for a projection that does not consist of whole groups
+ * @throws UsageError `MTL_SHAPE` for a projection with incomplete groups
  */
 export const splitProjection = checkedOperation(
   'splitProjection',

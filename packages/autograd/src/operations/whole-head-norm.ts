@@ -14,9 +14,9 @@ import type { Tape } from '../tape.js';
 import { type SavedTensor, Variable } from '../variable.js';
 
 export interface WholeHeadNormOptions {
-  /** [S, B, W] or [T, W], W = G * (R + 2) * D: for each group its R queries, its key and its value. */
+  /** [S, B, W] or [T, W], W = G * (R + 2) * D: the R queries, the key and the value of each group. */
   readonly qkv: Variable;
-  /** G, of this process. */
+  /** G, the number of groups on this process. */
   readonly numGroups: number;
   /** D */
   readonly headSize: number;
@@ -86,8 +86,8 @@ class Projection {
 }
 
 /**
- * Sums over the heads of all processes, [2 * rows], with one collective; undefined if this process has all
- * heads.
+ * Sums over the heads of all processes, [2 * rows], with a single collective; undefined if this process has
+ * all heads.
  */
 function sumOfAll(
   { sum }: WholeHeadNormOptions,
@@ -104,7 +104,7 @@ interface Statistics {
   readonly squares: Variable | undefined;
 }
 
-/** Returns a new tensor: `qkv` with its queries and keys normalized. */
+/** Returns a new tensor: `qkv` with normalized queries and keys. */
 function forward(
   options: WholeHeadNormOptions,
   { projection, statistics, isFirst }: { projection: Projection; statistics: Statistics; isFirst: boolean },
@@ -196,12 +196,11 @@ function backward(
 }
 
 /**
- * Applies one RMSNorm to the queries of all heads together, and another one to the keys of all groups
- * together (OLMoE, Muennighoff et al. 2024); other models have a norm per head. Processes that share the
- * heads sum the squares with one collective in forward, and the products of gradients and inputs with one
- * collective in backward. Returns a packed projection with the shape of `qkv`, in which the values of
- * attention are unchanged. If the tape rematerializes, the result is not kept, and backward computes it
- * again.
+ * Applies an RMSNorm to the queries of all heads together, and another to the keys of all groups together
+ * (OLMoE, Muennighoff et al. 2024). Other models have a norm per head. Processes that share the heads sum the
+ * squares with a collective in forward, and the products of gradients and inputs with a collective in
+ * backward. Returns a packed projection with the shape of `qkv`, with unchanged attention values. If the tape
+ * rematerializes, backward computes the result again instead of keeping it.
  *
  * @throws KernelError or UsageError `MTL_SHAPE` or `MTL_DTYPE` for operands that do not fit
  */

@@ -24,7 +24,7 @@ const wrong = [undefined, null, 7, '7', 'tensor', true, [], [1], {}, { tensor: '
 
 describe.each(names)('%s', (name) => {
   it.each(wrong.map((value) => [value]))(
-    'refuses %j with a code, as options, as each of them, and as the tape',
+    'refuses %j with a code, as options, as each option, and as the tape',
     (value) => {
       const tape = new autograd.Tape();
       const every = new Proxy({}, { get: () => value });

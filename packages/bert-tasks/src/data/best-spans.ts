@@ -4,7 +4,7 @@ import type { SpanExample } from './read-squad-file.js';
 
 // S = sequence length.
 
-/** A model's output for one window. */
+/** A model's output for a window. */
 interface SpanLogits {
   readonly window: SpanWindow;
   /** [S]: the score of each position as the start of the answer; position 0 means no answer. */
@@ -13,7 +13,7 @@ interface SpanLogits {
   readonly end: ArrayLike<number>;
 }
 
-/** The inputs and settings of the search for the best spans of one question. */
+/** The inputs and settings of the search for the best spans of a question. */
 interface BestSpansOptions {
   readonly example: SpanExample;
   /** The logits of all windows of the example. */
@@ -39,7 +39,7 @@ interface SpanCandidate {
   readonly probability: number;
 }
 
-/** The best answers to one question. */
+/** The best answers to a question. */
 interface BestSpans {
   /**
    * At most `nBest` answers with different texts, the best first; empty if no position may start an answer.
@@ -48,9 +48,9 @@ interface BestSpans {
   /** The score of "no answer": the sum of the two logits of position 0, minimized over the windows. */
   readonly noAnswerScore: number;
   /**
-   * The probability of "no answer" compared with the best candidate only (softmax of the two scores). It is
-   * above one half if "no answer" has the higher score. It increases with the difference of scores that BERT
-   * compares with a threshold.
+   * The probability of "no answer" compared with only the best candidate (softmax of the two scores). It is
+   * above one half if "no answer" has the higher score. BERT compares the difference of the scores with a
+   * threshold, and the probability increases with this difference.
    */
   readonly noAnswerProbability: number;
 }
@@ -109,7 +109,7 @@ export function bestSpans(options: BestSpansOptions): BestSpans {
 }
 
 /**
- * Returns the positions of the `count` largest values, the largest first; of equal values, the lower position
+ * Returns the positions of the `count` largest values, the largest first. Of equal values, the lower position
  * comes first.
  */
 function largest(values: ArrayLike<number>, count: number): number[] {

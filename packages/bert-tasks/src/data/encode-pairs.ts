@@ -60,7 +60,7 @@ interface EncodeMultipleChoiceOptions {
 }
 
 /**
- * Encodes questions with options; sample n is example n, with one sequence per option: `[CLS] question and
+ * Encodes questions with options. Sample n is example n, with a sequence for each option: `[CLS] question and
  * option [SEP] article [SEP]`. As in Megatron's RACE, the option fills the blank (`_`) of the question, or
  * follows a question without a blank. If a sequence is too long, its longer part is truncated first. Throws
  * `MTL_DATA_SPECIAL_TOKEN` and `MTL_DATA_SEQUENCE_LENGTH`.
@@ -125,7 +125,7 @@ export function pairVocabulary(tokenizer: Tokenizer): PairVocabulary {
 
 /**
  * Returns `[CLS] first [SEP] second [SEP]`. If this is longer than `sequenceLength`, the longer text loses
- * its last token until both fit; if both are equally long, the second text does (the rule of BERT's
+ * its last token until both fit. Of equally long texts, the second loses its last token (the rule of BERT's
  * fine-tuning, Devlin 2018).
  */
 export function pairTokens(options: {

@@ -10,13 +10,13 @@ interface EncodeSpansOptions {
   /** A BERT WordPiece tokenizer that returns offsets. */
   readonly tokenizer: Tokenizer;
   readonly sequenceLength: number;
-  /** The number of tokens from the start of one window to the start of the next (default 128). */
+  /** The number of tokens between the starts of consecutive windows. Default: 128. */
   readonly documentStride?: number;
   /** The maximum number of tokens in a question (default 64); further tokens are dropped. */
   readonly maximumQueryLength?: number;
 }
 
-/** The part of a context that one sample contains. Arrays have one entry for each token of the window. */
+/** The section of a context in a sample. Arrays have an entry for each token of the window. */
 export interface SpanWindow {
   /** Index of the example. */
   readonly example: number;
@@ -27,8 +27,8 @@ export interface SpanWindow {
   /** float64: for each token, the index in the context after its last UTF-16 unit. */
   readonly ends: Float64Array;
   /**
-   * uint8: for each token, 1 if no other window of the example shows more context around it, else 0 (Devlin
-   * 2018).
+   * uint8: for each token, 1 if no other window of the example has more context around the token, else 0
+   * (Devlin 2018).
    */
   readonly hasMaximumContext: Uint8Array;
 }
@@ -145,8 +145,8 @@ interface TokenRange {
 }
 
 /**
- * Returns windows of at most `room` tokens, `documentStride` apart, up to the first window that reaches the
- * end; one window for an empty context.
+ * Returns windows of at most `room` tokens, whose starts are `documentStride` apart, up to the first window
+ * that reaches the end. An empty context has one window.
  */
 function splitIntoWindows(options: { length: number; room: number; documentStride: number }): TokenRange[] {
   const { length, room, documentStride } = options;
@@ -159,8 +159,8 @@ function splitIntoWindows(options: { length: number; room: number; documentStrid
 }
 
 /**
- * Returns, for each token, the window that shows the most context around it. A window's score is the smaller
- * number of tokens on either side, plus 0.01 for each token of the window; ties go to the first window.
+ * Returns the window with the most context around each token. A window's score is the smaller number of
+ * tokens on either side, plus 0.01 for each token of the window. Ties go to the first window.
  */
 function maximumContext(parts: readonly TokenRange[], length: number): Int32Array {
   const best = new Int32Array(length);

@@ -31,7 +31,7 @@ export const glueTasks = {
 } as const;
 export type GlueTaskName = keyof typeof glueTasks;
 
-/** A row whose number of columns differs from the header's. */
+/** A row with another number of columns than the header. */
 export interface BrokenGlueRow {
   /** Number of the line, from 1; the header is line 1. */
   readonly line: number;
@@ -39,13 +39,13 @@ export interface BrokenGlueRow {
   readonly expectedColumns: number;
 }
 
-/** A file of GLUE, and the task that it belongs to. */
+/** A file of GLUE, and its task. */
 interface ReadGlueFileOptions {
   readonly task: GlueTaskName;
   readonly path: string;
   /**
-   * Called for rows with a wrong number of columns, which are then skipped; without it, such a row is an
-   * error. QQP's official train.tsv has a few such rows, in which a question contains a line break.
+   * Receives rows with a wrong number of columns, which are then skipped. Without it, such a row is an error.
+   * QQP's official train.tsv has a few such rows, in which a question contains a line break.
    */
   readonly onBrokenRow?: (row: BrokenGlueRow) => void;
 }
@@ -127,7 +127,7 @@ function findColumns(options: { task: GlueTaskName; path: string; names: readonl
 }
 
 /**
- * Checks a file without a label column. Throws if it has columns that test sets do not have, because a
+ * Checks a file without a label column. Throws if the file has columns that test sets lack, because a
  * misspelt label column must not turn a file into a test set.
  */
 function unlabelled(options: { task: GlueTaskName; path: string; names: readonly string[] }): undefined {

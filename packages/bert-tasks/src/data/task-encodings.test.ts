@@ -80,7 +80,7 @@ function inUnits(text: string, offsets: readonly (readonly [number, number])[]):
   return offsets.map(([start, end]) => [unit(start), unit(end)]);
 }
 
-/** One row of a sample, without its padding. */
+/** A row of a sample, without its padding. */
 function sequence(dataset: TaskDataset, sample: number, choice = 0): Sequence {
   const { tokens, tokenTypes, lengths, numChoices, sequenceLength } = dataset.sample(sample);
   const row = (values: Int32Array) =>
@@ -236,7 +236,7 @@ describe('encodeSpans', () => {
         }).toEqual({ ...expected, offsets: inUnits(context, expected.offsets) });
       }
     }
-    // Checks that the first settings split answers and contexts; otherwise the fixture would test little.
+    // Checks that the first settings split answers and contexts. Otherwise the fixture would test little.
     const { windows } = fixture.spans[0]!;
     expect(windows.some(({ start }) => start > 0) && windows.some(({ start }) => start === 0)).toBe(true);
     expect(windows.length).toBeGreaterThan(3 * squad.examples.length);
@@ -373,7 +373,7 @@ describe('TaskDataset', () => {
       const whole = await take(0, 1, 8);
       expect(await take(40, 1, 3)).toEqual(whole.slice(5));
       const other = await take(0, 0, 8);
-      // In an epoch, 48 of the 50 samples are used: each goes to one of the ranks, once.
+      // 48 of the 50 samples are used in an epoch, and each goes to a single rank
       const seen = [...whole.slice(0, 6), ...other.slice(0, 6)].flatMap((batch) => [...batch.sampleNumbers]);
       expect(new Set(seen).size).toBe(48);
       for (const batch of whole) {

@@ -42,7 +42,7 @@ export class TaskJson {
     }
   }
 
-  /** Returns whether an object has the key. */
+  /** Returns true if an object has the key. */
   has(key: string): boolean {
     return this.#isObject() && Object.hasOwn(this.value as object, key);
   }
@@ -102,12 +102,12 @@ function describeKind(value: unknown): string {
 }
 
 /**
- * The codes of errors about a task's file: wrong format; a label that the task does not have; an answer that
- * is not at its stated position.
+ * The codes of errors about a task's file: wrong format; an unknown label; an answer that is not at its
+ * stated position.
  */
 type TaskCode = 'MTL_DATA_TASK_FILE' | 'MTL_DATA_TASK_LABEL' | 'MTL_DATA_TASK_ANSWER';
 
-/** A problem with a task's file, and its position in the file. */
+/** A problem in a task's file, with its position. */
 interface TaskErrorOptions {
   readonly code: TaskCode;
   readonly path: string;

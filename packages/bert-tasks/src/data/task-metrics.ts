@@ -51,8 +51,8 @@ interface SquadResults {
    */
   readonly noAnswerProbabilities?: ReadonlyMap<string, number> | undefined;
   /**
-   * A question whose probability of "no answer" is above this value counts as predicted unanswerable (default
-   * 1, as in the official evaluation, so that no question does).
+   * A question whose probability of "no answer" is above this value counts as predicted unanswerable.
+   * Default: 1, as in the official evaluation, so that no question is predicted unanswerable.
    */
   readonly noAnswerThreshold?: number;
 }
@@ -67,7 +67,7 @@ interface SquadScores {
 /** The results that the official evaluation prints; the optional fields exist only for SQuAD 2.0. */
 export interface SquadMetrics extends SquadScores {
   /**
-   * The number of questions without a prediction. Their score is 0 in SQuAD 1.1; they are excluded in 2.0.
+   * The number of questions without a prediction. Their score is 0 in SQuAD 1.1. They are excluded in 2.0.
    */
   readonly missing: number;
   readonly hasAnswer?: SquadScores;
@@ -215,7 +215,7 @@ export function normalizeAnswer(text: string): string {
   return answerWords(text).join(' ');
 }
 
-/** Returns 1 if both are the same after normalisation, else 0. */
+/** Returns 1 if both texts are the same after normalisation, else 0. */
 export function exactMatch(prediction: string, truth: string): number {
   return normalizeAnswer(prediction) === normalizeAnswer(truth) ? 1 : 0;
 }

@@ -11,7 +11,7 @@ describe('a fine-tuning in options', () => {
       task: 'qqp',
       data: { train: 'glue/train.tsv', valid: ['glue/dev.tsv'], test: [] },
       start: { load: 'runs/bert', scratch: undefined, initialWeights: false },
-      // Shoeybi et al. 2019, table 6: the 336M model on QQP
+      // Shoeybi et al. 2019, table 6, for the 336M model on QQP
       globalBatchSize: 128,
       epochs: 12,
       microBatchSize: 8,

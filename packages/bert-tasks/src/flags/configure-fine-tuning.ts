@@ -29,7 +29,9 @@ import { fineTuningPreset } from './fine-tuning-presets.js';
 /**
  * Returns the checked configuration of the fine-tuning run that the options describe.
  *
- * ```ts configureFineTuning({ task: 'qqp', dataDir: 'glue/QQP', load: 'runs/bert', seeds: [1, 2, 3] }); ```
+ * ```ts
+ * configureFineTuning({ task: 'qqp', dataDir: 'glue/QQP', load: 'runs/bert', seeds: [1, 2, 3] });
+ * ```
  *
  * @throws ConfigurationError `MTL_OPTION` for an unknown option, with the nearest one; `MTL_FLAG_VALUE` for a
  *   value of another type or out of range; the codes of `fineTuningConfiguration`. All messages use the names
@@ -72,14 +74,13 @@ const inWordsOfFineTuning = (error: unknown): unknown =>
 /** The checks of fine-tuning options, derived from the schemas of the flags. */
 const fineTuningOptionChecks = {
   ...checksOfFlags(fineTuningFlags, inWordsOfFineTuning),
-  // only the type is checked here: the range of the seeds, and that they differ, is checked for all seeds
-  // together
+  // This checks only the type; `checkedSeeds` checks the values.
   seeds: listOption(numberOption, { what: 'an array of seeds' }),
 } as OptionChecks<FineTuningOptions>;
 
 /**
- * Returns the fine-tuning configuration for options whose single values have already been checked, as the
- * values on a command line have been.
+ * Returns the fine-tuning configuration for options with checked single values, such as the values on a
+ * command line.
  *
  * @param how.isRestart true if a launcher has restarted the job, which then resumes. Default: false
  * @throws ConfigurationError MTL_FLAG_REQUIRED, MTL_FLAG_NEEDS, MTL_FLAG_VALUE, with the names of flags
@@ -160,10 +161,7 @@ function flagsIn(options: object, names: readonly string[]): Readonly<Record<str
   return Object.fromEntries(entries.filter(([, value]) => value !== undefined));
 }
 
-/**
- * Returns flags that reproduce the run, even without the preset and the folder from which some of its values
- * came.
- */
+/** Returns flags that reproduce the run, even without the preset and the folder that provided some values. */
 function recordedFlags(
   options: CompleteFineTuningOptions,
   run: Omit<FineTuningConfiguration, 'flags'>,
@@ -188,7 +186,7 @@ function recordedFlags(
   );
 }
 
-/** Returns the official names of a task's files; for SQuAD they depend on the version. */
+/** Returns the official names of a task's files. For SQuAD, they depend on the version. */
 function officialFiles({ task, squadVersion, dataDir }: FineTuningOptions) {
   switch (task!) {
     case 'mnli':

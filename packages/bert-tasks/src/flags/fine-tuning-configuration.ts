@@ -13,7 +13,7 @@ export interface TaskDataConfiguration {
   readonly train: string;
   /** The files that are evaluated after every epoch. */
   readonly valid: readonly string[];
-  /** The files that are predicted at the end; they need no labels. */
+  /** The files that are predicted at the end. They need no labels. */
   readonly test: readonly string[];
 }
 
@@ -26,7 +26,7 @@ interface ScratchConfiguration {
 }
 
 /**
- * The model that a fine-tuning starts from: `load` or `loadHuggingFace`, with or without its weights, or
+ * The model from which fine-tuning starts: `load` or `loadHuggingFace`, with or without its weights, or
  * `scratch`.
  */
 export interface StartConfiguration {
@@ -34,7 +34,7 @@ export interface StartConfiguration {
   readonly checkpointStep: number | undefined;
   readonly loadHuggingFace: string | undefined;
   /**
-   * True if the weights of the named model are the initial weights; otherwise only its architecture and
+   * True if the weights of the named model are the initial weights. Otherwise only its architecture and
    * tokenizer are used.
    */
   readonly initialWeights: boolean;
@@ -57,7 +57,7 @@ export interface FineTuningConfiguration {
   readonly start: StartConfiguration;
   /**
    * The sequence length in tokens. Undefined: the usual length for the task, or the model's number of
-   * positions if it is smaller.
+   * positions if this is smaller.
    */
   readonly sequenceLength: number | undefined;
   readonly spans: SpanConfiguration;
@@ -78,14 +78,14 @@ export interface FineTuningConfiguration {
   readonly precision: 'fp32' | 'bf16' | 'fp16';
   /** The device and the layout, as values of training flags. The model determines which flags are valid. */
   readonly parallel: ParallelFlags;
-  /** The activations that are recomputed in the backward pass, also as values of training flags. */
+  /** The activations that the backward pass recomputes, also as values of training flags. */
   readonly recompute: RecomputeFlags;
   readonly checkpoint: {
-    /** The folder for checkpoints, results and predictions; each seed gets its own subfolder. */
+    /** The folder for checkpoints, results and predictions. Each seed gets its own subfolder. */
     readonly save: string | undefined;
     /**
-     * The directory for the fine-tuned model in the format of the transformers library; with several seeds,
-     * each gets its own subfolder.
+     * The directory for the fine-tuned model in the format of the transformers library. With several seeds,
+     * each has a separate subfolder.
      */
     readonly saveHuggingFace: string | undefined;
     /** Steps between checkpoints; undefined: after every epoch. */
@@ -102,7 +102,7 @@ export interface FineTuningConfiguration {
   readonly tracking: TrackingFlags;
   /** The run ends after the first step whose number is a multiple of this value. */
   readonly exitInterval: number | undefined;
-  /** The seeds; each is a separate training run. */
+  /** The seeds. Each is a separate training run. */
   readonly seeds: readonly number[];
   /** Flags that reproduce the run, for the run's record. */
   readonly flags: Readonly<Record<string, unknown>>;

@@ -72,7 +72,7 @@ const ofTask = {
   }),
 };
 
-/** The flags that set how the model learns and where results are written. */
+/** The flags for learning, and for the places of results. */
 const ofLearning = {
   preset: choice(fineTuningPresetNames, "The paper's batch, rate and epochs for a model.", {
     defaultText: 'megatron-336m',
@@ -115,7 +115,7 @@ const ofLearning = {
   }),
 };
 
-/** The flags that have a default, so that every fine-tuning has a value for them. */
+/** The flags with a default. Every fine-tuning run has values for them. */
 const withDefaults = {
   'micro-batch-size': redescribed(trainingFlags['micro-batch-size'], {
     description: 'Samples computed at once.',
@@ -160,8 +160,8 @@ const asInPretraining = {
 };
 
 /**
- * All flags of fine-tuning. Its options, help and checks are derived from these. Flags that pretraining also
- * has are declared separately.
+ * All flags of fine-tuning. Its options, help and checks are derived from these. Flags of pretraining are
+ * declared separately.
  */
 export const fineTuningFlags = { ...ofTask, ...ofLearning, ...withDefaults, ...asInPretraining };
 
@@ -170,7 +170,7 @@ export const fineTuningFlags = { ...ofTask, ...ofLearning, ...withDefaults, ...a
  * case, and the flag's meaning, range and default.
  */
 export type FineTuningOptions = OptionsOf<typeof fineTuningFlags> & {
-  /** The seeds; each is a separate training run. Default: 1234. */
+  /** The seeds. Each is a separate training run. Default: 1234. */
   readonly seeds?: readonly number[] | undefined;
 };
 
@@ -208,7 +208,7 @@ export function missingFineTuningFlags(options: FineTuningOptions): readonly Mis
 }
 
 function refuseConflicts({ task, squadVersion, bf16, fp16, ...options }: FineTuningOptions): void {
-  const conflict = (what: string, remedy = 'leave one of them out'): never => {
+  const conflict = (what: string, remedy = 'leave out one'): never => {
     throw new ConfigurationError('MTL_FLAG_CONFLICT', what, { remedy });
   };
   if (squadVersion !== undefined && task !== undefined && task !== 'squad') {
@@ -217,7 +217,7 @@ function refuseConflicts({ task, squadVersion, bf16, fp16, ...options }: FineTun
       'leave --squad-version out, or pass --task squad',
     );
   }
-  if (bf16 === true && fp16 === true) conflict('--bf16 and --fp16: a model computes in one of them');
+  if (bf16 === true && fp16 === true) conflict('--bf16 and --fp16: a model computes in only one');
   const { load, loadHf, numLayers, hiddenSize, numAttentionHeads } = options;
   const model = load === undefined ? loadHf && '--load-hf' : '--load';
   if (model !== undefined && (numLayers ?? hiddenSize ?? numAttentionHeads) !== undefined) {

@@ -83,7 +83,7 @@ export interface FineTuneOptions {
   readonly onMessage: (text: string) => void;
 }
 
-/** The check that a value is a fine-tuning configuration with all its parts. */
+/** The check that a value is a complete fine-tuning configuration. */
 const configurationOption = objectOption(
   'a configuration that configureFineTuning returned',
   partsNamed(['data', 'start', 'spans', 'optimizer', 'parallel', 'recompute', 'checkpoint', 'tracking']),
@@ -117,8 +117,8 @@ export interface FineTuningReport {
 }
 
 /**
- * Fine-tunes a BERT for a task, once for each seed. Every process of a job must call it, and gets the same
- * report.
+ * Fine-tunes a BERT for a task, once for each seed. Every process of a job must call it, and receives the
+ * same report.
  *
  * @throws as `openBertStart`, `fineTuningLayout` and the readers of @mtl/data; ConfigurationError MTL_OPTION,
  *   MTL_SEQUENCE_LENGTH, MTL_BATCH_SIZE, MTL_HUGGING_FACE_*, MTL_FLAG_CONFLICT, MTL_FINE_TUNING_EXISTS,
@@ -205,7 +205,7 @@ async function fineTuneSeeds(
   const { checkpoint } = configuration;
   const { parallel } = started.layout;
   const exports = new HuggingFaceExports({ ...started, configuration, seeds, onMessage });
-  // only the first rank checks the folder, since other ranks may have separate storage
+  // only the first rank checks the folder, because other ranks may have separate storage
   await processes.together(async () => {
     if (!processes.isFirst) return;
     await checkSave(configuration, seeds);
@@ -270,7 +270,7 @@ async function fineTuneSeeds(
   return report;
 }
 
-/** The model from which fine-tuning starts, and the layout in which processes share it. */
+/** The model from which fine-tuning starts, and the layout of the processes that share it. */
 interface Started {
   readonly start: BertStart;
   readonly model: BertModelConfiguration;
@@ -359,8 +359,8 @@ function setUp(options: FineTuningOfSeeds & Started & { readonly processes: Trai
 }
 
 /**
- * Opens the file of metrics in the folder of a seed, and the file that a flag names; with several seeds, each
- * seed has its own file, such as `metrics.seed-2.jsonl`.
+ * Opens the file of metrics in the folder of a seed, and the file that a flag names. With several seeds, each
+ * seed has a separate file, such as `metrics.seed-2.jsonl`.
  */
 async function openMetrics(
   { configuration, seeds, onMessage }: FineTuningOfSeeds,
@@ -418,7 +418,7 @@ function checkedSteps(configuration: FineTuningConfiguration, { train }: OpenedT
 }
 
 /**
- * Checks that the evaluated sets have different names, since scores and predictions are stored by name.
+ * Checks that the evaluated sets have different names, because scores and predictions are stored by name.
  *
  * @throws ConfigurationError MTL_FLAG_CONFLICT
  */
@@ -433,11 +433,13 @@ function checkSetNames({ task, data }: FineTuningConfiguration): void {
   throw new ConfigurationError(
     'MTL_FLAG_CONFLICT',
     `${first} and ${second}: results of both would be called ${setName(second)}`,
-    { expected: 'sets of different names', remedy: 'rename one of them, or score it in a run of its own' },
+    { expected: 'sets of different names', remedy: 'rename one, or score it in a run of its own' },
   );
 }
 
-/** Checks that results in the folder of the run are not overwritten: the run must resume in this case. */
+/**
+ * Checks that results in the folder of the run are not overwritten. If results exist, the run must resume.
+ */
 async function checkSave(configuration: FineTuningConfiguration, seeds: readonly number[]): Promise<void> {
   const { save, resume } = configuration.checkpoint;
   if (save === undefined) {
@@ -502,8 +504,8 @@ async function checkSameRun(configuration: FineTuningConfiguration, directory: s
 }
 
 /**
- * Throws if the stored results are for other sets. Checkpoints would show the difference as well, but may
- * have been deleted.
+ * Throws if the stored results are for other sets. Checkpoints would also show the difference, but may have
+ * been deleted.
  *
  * @throws as `checkSameRun`
  */
@@ -526,7 +528,10 @@ function finishedBefore({ checkpoint }: FineTuningConfiguration, seed: number): 
   return result?.isDone === true ? result : undefined;
 }
 
-/** Returns notes if a finished seed was trained on other data; none if the seed has no record of its data. */
+/**
+ * Returns notes if a finished seed was trained on other data. Returns none if the seed has no record of its
+ * data.
+ */
 function notesOfDoneSeed(
   { checkpoint }: FineTuningConfiguration,
   { seed, fingerprints }: { readonly seed: number } & Pick<Setup, 'fingerprints'>,
@@ -571,8 +576,8 @@ function stepReporter(options: {
 }
 
 /**
- * Returns the tracking services for one seed of a fine-tuning. Each seed is a separate run there; its name is
- * given by a flag or by --save, followed by the seed if there are several.
+ * Returns the tracking services for one seed of a fine-tuning. Each seed is a separate run in these services.
+ * A flag or --save gives its name. With several seeds, the seed is appended.
  *
  * @throws ConfigurationError MTL_FLAG_NEEDS, MTL_SERVICE_URL
  */

@@ -5,7 +5,7 @@ import { writeFileAtomically } from '@mtl/errors/files';
 import { median } from '@mtl/pipeline/internal';
 import type { TaskMetrics } from './tasks.js';
 
-/** The scores of a model on one set. */
+/** The scores of a model on a set. */
 export interface SetResult extends TaskMetrics {
   /** Mean loss over the samples, in nats. */
   readonly loss: number;

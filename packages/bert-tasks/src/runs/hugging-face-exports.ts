@@ -107,7 +107,7 @@ export class HuggingFaceExports {
   }
 
   /**
-   * Returns whether an earlier start of the resumed run has written this model. The existence of the
+   * Returns true if an earlier start of the resumed run has written this model. The existence of the
    * directory does not prove it, because the model there may be from another run.
    */
   #isThere(seed: number): boolean {

@@ -8,14 +8,14 @@ import { createTokenizer, type Tokenizer, type TokenizerOptions } from '@mtl/tok
 import { isOptimizerTensor } from '@mtl/trainer';
 import type { StartConfiguration } from '../flags/fine-tuning-configuration.js';
 
-/** A model to fine-tune, whose weights have not been read yet. */
+/** A model to fine-tune. Its weights have not been read yet. */
 export interface BertStart {
   /** The path of the checkpoint or directory; undefined for a model from scratch. */
   readonly path: string | undefined;
   readonly model: BertModelConfiguration;
   readonly tokenizer: Tokenizer;
   /**
-   * Returns whether the model has values for a parameter. The global shape is given if it may differ from the
+   * Returns true if the model has values for a parameter. The global shape is given if it may differ from the
    * model's.
    */
   readonly has: (parameter: Pick<LogicalTensor, 'name' | 'globalShape'>) => boolean;

@@ -61,11 +61,11 @@ export interface OpenFineTuningOptions {
   readonly bertTask: BertTask;
   readonly layout: FineTuningLayout;
   readonly task: OpenedTask;
-  /** Returns checksums of the task's files (`fingerprintsOfTask`); all seeds share them. */
+  /** Returns checksums of the task's files (`fingerprintsOfTask`). All seeds share them. */
   readonly fingerprints: () => RunStart['datasets'];
   readonly processes: TrainingProcesses;
   readonly job: Job;
-  /** The number of threads for this rank's kernels, and how it was chosen. */
+  /** The number of threads for this rank's kernels, and the reason for this number. */
   readonly threads: ThreadChoice;
   /** Opens the reporters of steps; only rank 0 has any. */
   readonly openReporters: (options: OpenReportersOptions) => Promise<RunReporters>;
@@ -73,7 +73,7 @@ export interface OpenFineTuningOptions {
   readonly onEpoch: (result: EpochResult) => void;
 }
 
-/** The fine-tuning run of one seed, and the evaluations of its model. */
+/** The fine-tuning run of a seed, and the evaluations of its model. */
 export interface OpenedFineTuning {
   readonly training: Training<TaskTokenBatch, FineTuningConfiguration>;
   readonly evaluations: TaskEvaluations;
@@ -82,8 +82,8 @@ export interface OpenedFineTuning {
 type RankTaskModel = RankModel<TaskTokenBatch, BertTaskStage>;
 
 /**
- * Opens the fine-tuning run of one seed: the model, with the weights to start from or the seed's saved state,
- * and the record in the seed's folder, which this run then owns. Every process must call it.
+ * Opens the fine-tuning run of a seed: the model, with initial weights or the seed's saved state, and the
+ * record in the seed's folder. The run then owns this folder. Every process must call it.
  */
 export async function openFineTuning(options: OpenFineTuningOptions): Promise<OpenedFineTuning> {
   const { configuration, seed, layout, processes, job, task, threads, onMessage } = options;
@@ -116,7 +116,7 @@ export async function openFineTuning(options: OpenFineTuningOptions): Promise<Op
       evaluate: {
         pipeline: part.pipeline,
         microBatchSize: configuration.microBatchSize,
-        // in a pipeline, evaluations use the same number of micro-batches at a time as a step, because the
+        // in a pipeline, evaluations use the number of micro-batches of a step at a time, because the
         // schedule was made for this number
         numMicroBatches: part.placement.length === 1 ? 1 : layout.numMicroBatches,
         isCut: isCut(options),
@@ -189,7 +189,7 @@ function partOfTask(options: OpenFineTuningOptions): RankTaskModel {
   });
 }
 
-/** Loads the initial weights; the task's head and other missing weights keep their random initial values. */
+/** Loads the initial weights. The task's head and other missing weights keep their random initial values. */
 async function loadStart(
   optimizer: ModelOptimizer,
   { start, seed, model, bertTask, onMessage }: OpenFineTuningOptions,
@@ -198,7 +198,7 @@ async function loadStart(
   const held = loaded.filter(({ slices }) => slices.every(({ start, end }) => start < end));
   await start.load(held);
   optimizer.refreshModel();
-  // counted over the whole model, on all ranks
+  // counted over the complete model, on all ranks
   const all = bertTaskParameters(model, bertTask);
   const numParameters = all.reduce((sum, { globalShape }) => sum + countElements(globalShape), 0);
   const fresh = all.filter((parameter) => !start.has(parameter)).map(({ name }) => name);
@@ -315,7 +315,7 @@ export const fingerprintsOfTask = ({
   [train, ...valid, ...test].map((path) => taskDataFingerprint(path, { isWhole: true }));
 
 /**
- * Returns whether micro-batches are truncated to their longest row. A head with a logit for every token then
+ * Returns true if micro-batches are truncated to their longest row. A head with a logit for every token then
  * computes no logits for padding. Other heads do not process padding, and without truncation there are fewer
  * shapes.
  */
@@ -358,7 +358,7 @@ function createTrainer(
         maxLearningRate: optimizer.learningRate,
         minLearningRate: optimizer.minLearningRate,
         decayStyle: optimizer.decayStyle,
-        // a warm-up shorter than one step would set the rate of the first step to 0, and nothing else
+        // with a warm-up shorter than one step, only the first step would be affected, with a rate of 0
         warmupSteps: warmupSteps < 1 ? 0 : warmupSteps,
         decaySteps: trainIterations,
       }),
@@ -375,7 +375,7 @@ function createTrainer(
     flopsPerSample: modelFlops({
       batchSize: task.train.description.numChoices,
       sequenceLength,
-      // the head is not counted, since a few outputs add hardly any FLOPs
+      // the head is not counted, because a few outputs add hardly any FLOPs
       ...bertMatmuls(model),
     }),
     ...(progress === undefined ? {} : { progress }),
@@ -406,7 +406,7 @@ export function stepsOfEpoch(
 
 /**
  * Returns the settings that must not change when a run is resumed: all settings except layout, recomputation,
- * paths and reports. The evaluated sets are included, since the report compares all seeds on these sets.
+ * paths and reports. The evaluated sets are included, because the report compares all seeds on these sets.
  */
 export function resumable(configuration: FineTuningConfiguration) {
   const { task, data, start, sequenceLength, spans, epochs, globalBatchSize, microBatchSize } = configuration;

@@ -32,7 +32,7 @@ interface TaskEvaluationsOptions {
 }
 
 /**
- * Evaluates the model of a seed: computes scores after every epoch and predictions after the last one, and
+ * Evaluates the model of a seed: computes scores after every epoch and predictions after the last epoch, and
  * writes both to a file. All ranks must call its methods.
  */
 export class TaskEvaluations {
@@ -104,7 +104,7 @@ export class TaskEvaluations {
 }
 
 /**
- * Returns the results of an earlier start, on all ranks. Only the first rank reads the file, since other
+ * Returns the results of an earlier start, on all ranks. Only the first rank reads the file, because other
  * ranks may have separate storage.
  */
 function leftBehind({ directory, processes, resume }: TaskEvaluationsOptions): SeedResult | undefined {
@@ -118,7 +118,7 @@ interface EvaluateTaskSetOptions {
   readonly processes: TrainingProcesses;
   readonly microBatchSize: number;
   /**
-   * The number of micro-batches that pass through the pipeline together; the schedule must support this
+   * The number of micro-batches that pass through the pipeline together. The schedule must support this
    * number.
    */
   readonly numMicroBatches: number;
@@ -134,15 +134,15 @@ interface EvaluatedTaskSet {
   readonly predictions: readonly JsonValue[];
 }
 
-/** The predictions for the part of a set that the ranks of one batch share compute. */
+/** The predictions for a section of a set, which the ranks of a batch share compute. */
 interface PartOfSet {
   readonly lossSum: number;
   readonly predictions: readonly JsonValue[];
 }
 
 /**
- * Predicts all examples of a set. The ranks of each batch share compute a contiguous part. Every process must
- * call it, and gets the same result.
+ * Predicts all examples of a set. The ranks of each batch share compute a contiguous section. Every process
+ * must call it, and receives the same result.
  */
 async function evaluateTaskSet(options: EvaluateTaskSetOptions): Promise<EvaluatedTaskSet> {
   const { set, processes } = options;
@@ -174,15 +174,15 @@ async function evaluatePart(
   const results: { readonly lossSum: number; readonly logits: readonly Float32Array[] }[] = [];
   const samples = set.findSamples(own);
   const size = numMicroBatches * microBatchSize;
-  // ranks that shard parameters gather values together, so every rank runs the passes of the rank with most
-  // samples
+  // ranks that shard parameters gather values together, so every rank runs the number of passes of the rank
+  // with the most samples
   const numRounds = Math.max(...all.map((part) => Math.ceil(countSamples(set.findSamples(part)) / size)));
   for (let round = 0; round < numRounds; round++) {
     const from = samples.from + round * size;
     const to = Math.max(from, Math.min(from + size, samples.to));
     const ranges = splitRange({ from, to }, microBatchSize);
     const before = results.length;
-    // the schedule needs a complete set of micro-batches, so missing ones are filled with a sample
+    // the schedule needs a complete set of micro-batches, so missing micro-batches are filled with a sample
     const first = to > from ? from : 0;
     const filled = Array.from(
       { length: numMicroBatches },
@@ -234,7 +234,7 @@ function fillBatch({ set, isCut }: EvaluateTaskSetOptions, { from, to }: IndexRa
   return isCut ? withoutPadding(finished) : finished;
 }
 
-/** Returns the logits of each sample: one row, or the start logits followed by the end logits. */
+/** Returns the logits of each sample: a row, or the start logits followed by the end logits. */
 function logitsOfSamples({ logits }: TaskLoss, numSamples: number): Float32Array[] {
   const values = logits.read<'float32'>();
   const [numRows, width] = logits.shape as [number, number];

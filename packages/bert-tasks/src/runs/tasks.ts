@@ -123,7 +123,7 @@ function setName(path: string): string {
 }
 
 /**
- * Returns the examples with their labels; every example must have a label.
+ * Returns the examples with their labels. Every example must have a label.
  *
  * @throws DataError MTL_DATA_TASK_UNLABELLED
  */
@@ -339,7 +339,7 @@ const listProbabilities = (file: SpanExamples, predictions: readonly SpanPredict
   byId(file, (index) => predictions[index]![1]);
 
 /**
- * Returns F1 first, as in the paper. For 2.0, also returns the best scores over all thresholds; these are
+ * Returns F1 first, as in the paper. For 2.0, also returns the best scores over all thresholds. These are
  * computed from the best answers.
  */
 function computeMetrics(examples: SpanExamples, predictions: readonly SpanPrediction[]): TaskMetrics {

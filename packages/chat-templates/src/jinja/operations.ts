@@ -60,7 +60,7 @@ export function isEqual(left: Value, right: Value, runtime: Runtime): boolean {
   return result;
 }
 
-/** Returns whether an int and a float are exactly the same number. */
+/** Returns true if an int and a float are exactly the same number. */
 const isSameNumber = (left: bigint | number, right: bigint | number): boolean =>
   isOrdered(left, right) && !(left < right) && !(left > right);
 
@@ -90,11 +90,11 @@ function isEqualInside(left: Value, right: Value, runtime: Runtime): boolean {
   });
 }
 
-/** Returns whether two elements of a container are equal. An object always equals itself here, even NaN. */
+/** Returns true if two elements of a container are equal. An object always equals itself here, even NaN. */
 const isSame = (left: Value, right: Value, runtime: Runtime): boolean =>
   left === right || isEqual(left, right, runtime);
 
-/** Returns whether `left < right`. The message of the error for values without an order names `operator`. */
+/** Returns true if `left < right`. The message of the error for values without an order names `operator`. */
 export function isLess(left: Value, right: Value, runtime: Runtime, operator = '<'): boolean {
   runtime.budget.step();
   if (isNumber(left) && isNumber(right)) return convertNumber(left) < convertNumber(right);
@@ -201,7 +201,7 @@ export function compare(operator: ComparisonOperator, left: Value, right: Value,
   }
 }
 
-/** Returns whether two values can be ordered. NaN cannot, but comparing it is not an error. */
+/** Returns true if two values can be ordered. NaN cannot, but comparing it is not an error. */
 const isOrdered = (left: Value, right: Value): boolean =>
   !(isNumber(left) && isNumber(right) && (Number.isNaN(left) || Number.isNaN(right)));
 
@@ -334,7 +334,7 @@ function power(base: bigint, exponent: bigint): bigint | number {
   if (bits > 1n && bits * exponent > BigInt(maximumBits)) {
     throw new TemplateError(`makes an integer of more than ${maximumBits} bits`);
   }
-  // For the bases 0, 1 and -1, only whether the exponent is 0, odd or even matters.
+  // for the bases 0, 1 and -1, it matters only if the exponent is 0, odd or even
   return base ** (bits > 1n || exponent === 0n ? exponent : 2n - (exponent % 2n));
 }
 
@@ -350,7 +350,7 @@ function quotient(left: bigint, right: bigint): number {
 /** Returns the float nearest to a quotient of positive ints of any size. */
 function computeQuotient(top: bigint, bottom: bigint): number {
   if (top === 0n) return 0;
-  // At least 66 bits of the quotient. The last bit is set if there is a remainder, so that rounding is right.
+  // at least 66 bits of the quotient. The last bit is set if there is a remainder, so that rounding is right
   const shift = BigInt(66 + bottom.toString(2).length - top.toString(2).length);
   const [numerator, denominator] = shift > 0n ? [top << shift, bottom] : [top, bottom << -shift];
   const digits = (numerator / denominator) | (numerator % denominator === 0n ? 0n : 1n);

@@ -101,7 +101,7 @@ export function characters(text: string, { budget }: Runtime): readonly string[]
   return isPlane0(text) ? text.split('') : Array.from(text);
 }
 
-/** Returns whether each UTF-16 unit of a text is one code point. */
+/** Returns true if each UTF-16 unit of a text is one code point. */
 export const isPlane0 = (text: string): boolean => !/[\ud800-\udfff]/.test(text);
 
 /** Computes `len(text)`. */

@@ -21,7 +21,7 @@ import {
 interface RendererOptions {
   /** Values of the template's variables, by name. */
   readonly context: ReadonlyMap<string, Value>;
-  /** Returns whether printing this list or dict is an error. */
+  /** Returns true if printing this list or dict is an error. */
   readonly hasNoText: (value: object) => boolean;
   /** The marks that are written before and after the assistant's text. */
   readonly marks: { readonly start: string; readonly end: string };

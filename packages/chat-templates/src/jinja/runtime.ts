@@ -4,7 +4,7 @@ import type { CallArguments, Value } from './values.js';
 export interface Runtime {
   readonly budget: Budget;
   /**
-   * Returns whether printing this list or dict is an error, since the model would learn the printed form as
+   * Returns true if printing this list or dict is an error, because the model would learn the printed form as
    * text.
    */
   readonly hasNoText: (value: object) => boolean;
@@ -26,7 +26,7 @@ const maximumCharacters = 2 ** 28;
 const maximumDepth = 1000;
 
 /**
- * Limits the resources of one rendering, since templates come with downloaded models. Every rendering ends
+ * Limits the resources of one rendering, because templates come with downloaded models. Every rendering ends
  * before the process runs out of memory, at the same point on every machine. A conversation of a thousand
  * turns uses less than a tenth of the budget.
  */

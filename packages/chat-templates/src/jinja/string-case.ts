@@ -22,8 +22,8 @@ function findTitleCase(character: string): string {
 }
 
 /**
- * Lower-cases the capitals after the first, for a letter whose capital form has several characters. An accent
- * stays.
+ * Lower-cases all capitals except the first, for a letter with a capital form of several characters. Accents
+ * do not change.
  */
 const lowered = (others: readonly string[], first: string): string =>
   // The capital form of this letter has several characters, and the first is an apostrophe.
@@ -114,7 +114,7 @@ const classes: Readonly<Record<string, RegExp>> = {
   isspace: all(`[${whitespace}]`),
 };
 
-/** Returns whether a text is of a kind: `isalpha`, `isupper` and so on; undefined for an unknown name. */
+/** Returns true if a text is of a kind: `isalpha`, `isupper` and so on; undefined for an unknown name. */
 export function isOfKind(name: string, text: string): boolean | undefined {
   const pattern = classes[name];
   if (pattern !== undefined) return pattern.test(text);

@@ -235,7 +235,7 @@ export class UnhashableError extends Error {
 
 export const isList = (value: Value): value is readonly Value[] => Array.isArray(value);
 
-/** Returns whether a value is a str, be it plain text or HTML. */
+/** Returns true if a value is a str, be it plain text or HTML. */
 export const isText = (value: Value): value is string | Markup =>
   typeof value === 'string' || value instanceof Markup;
 

@@ -9,9 +9,9 @@ import { Checkpoint, corruptCheckpoint } from './checkpoint.js';
 export const trackerName = 'latest_checkpointed_iteration.txt';
 
 /**
- * Suffixes of directory names that are not, or no longer, checkpoints:
+ * Suffixes of directories that are not (or no longer) checkpoints:
  * - `saving`: a checkpoint that is being written
- * - `replaced`: a checkpoint that was moved aside while another one of the same iteration is published
+ * - `replaced`: a checkpoint that was renamed while another checkpoint of the same iteration is published
  * - `deleting`: a checkpoint that is being deleted
  *
  * A killed program leaves such directories behind.
@@ -39,8 +39,8 @@ export function parseCheckpointName(
   if (match === null) return undefined;
   const iteration = Number(match[1]);
   const kind = (match[2] ?? 'checkpoint') as 'checkpoint' | UnfinishedKind;
-  // Only one spelling of an iteration is accepted: otherwise iter_00000001 and iter_0000001 would be the same
-  // checkpoint.
+  // only one spelling of an iteration is accepted. Otherwise iter_00000001 and iter_0000001 would be the same
+  // checkpoint
   return name.startsWith(checkpointName(iteration)) &&
     checkpointName(iteration).length === 5 + match[1]!.length
     ? { iteration, kind }
@@ -63,12 +63,11 @@ export interface CheckpointListing {
 }
 
 /**
- * Lists the checkpoints of a directory by their manifests. A checkpoint that was moved aside (`replaced`) is
- * listed as well if the checkpoint that should replace it is missing, because the program was killed between
- * the two renames.
+ * Lists the checkpoints of a directory by their manifests. A `replaced` checkpoint is also listed if its
+ * replacement is missing, because the program was killed between the two renames.
  *
  * @returns undefined if the directory does not exist
- * @throws CheckpointError MTL_CHECKPOINT_IO or MTL_CHECKPOINT_DENIED if it cannot be read
+ * @throws CheckpointError MTL_CHECKPOINT_IO or MTL_CHECKPOINT_DENIED if the directory cannot be read
  */
 export async function listCheckpoints(directory: string): Promise<CheckpointListing | undefined> {
   let names: string[];
@@ -116,14 +115,14 @@ export type Tracker =
    */
   | { readonly kind: 'unusable'; readonly why: string };
 
-/** The maximum size of a tracker file, in bytes. A valid file contains one number and white space. */
+/** The maximum size of a tracker file, in bytes. A valid file contains a number and white space. */
 const maxTrackerBytes = 4096;
 
 /**
- * Reads the tracker file of a directory. An unusable tracker file is not an error, since checkpoints can be
+ * Reads the tracker file of a directory. An unusable tracker file is not an error, because checkpoints can be
  * found without it.
  *
- * @throws CheckpointError MTL_CHECKPOINT_IO, _DENIED if it cannot be read
+ * @throws CheckpointError MTL_CHECKPOINT_IO, _DENIED if the file cannot be read
  */
 export async function readTracker(directory: string): Promise<Tracker> {
   const path = join(directory, trackerName);

@@ -40,7 +40,7 @@ export class Checkpoint {
   }
 
   /**
-   * Opens a checkpoint by its own path. Shards are not checked.
+   * Opens the checkpoint at a path. Shards are not checked.
    *
    * @throws CheckpointError MTL_CHECKPOINT_CORRUPT if the manifest is missing or incomplete,
    *   MTL_CHECKPOINT_VERSION if a later version of the format wrote it, MTL_CHECKPOINT_IO, _DENIED
@@ -66,7 +66,7 @@ export class Checkpoint {
 /**
  * Returns the name of the run that saved a checkpoint, from its manifest. Manifests of older versions contain
  * no run; the result is then the job that saved the checkpoint. Undefined for a checkpoint that no run saved,
- * such as a converted one.
+ * such as a converted checkpoint.
  *
  * @throws CheckpointError MTL_CHECKPOINT_IO, _DENIED
  */

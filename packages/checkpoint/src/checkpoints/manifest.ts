@@ -15,7 +15,7 @@ export interface JsonObject {
 
 /**
  * Returns a description of the first value that a round trip through JSON would change, with its path;
- * undefined if there is none.
+ * undefined if no value would change.
  */
 function findDefect(value: unknown, path: string): string | undefined {
   if (value === null || typeof value === 'string' || typeof value === 'boolean') return undefined;
@@ -55,7 +55,7 @@ export function checkJsonState(state: unknown): asserts state is JsonObject {
   });
 }
 
-/** A box (rectangular slice) of a tensor that is stored in one piece. */
+/** A box (rectangular slice) of a tensor that is stored contiguously. */
 export interface PieceRecord {
   /** The index in the manifest's list of shards. */
   readonly shard: number;
@@ -90,16 +90,16 @@ export interface ShardRecord {
 export interface Manifest {
   readonly iteration: number;
   /**
-   * The time of the save in milliseconds since 1970. It always increases within a directory, so it also gives
-   * the order in which checkpoints were saved.
+   * The time of the save in milliseconds since 1970. It always increases within a directory, so it also
+   * defines the order of the checkpoints.
    */
   readonly savedAtMs: number;
   /** The number of ranks that saved the checkpoint. */
   readonly worldSize: number;
   readonly libraryVersion: string;
   /**
-   * The run that saved the checkpoint: the same for all jobs that continue one another. Absent in checkpoints
-   * of older versions, and if no run saved the checkpoint (a converted checkpoint).
+   * The run that saved the checkpoint. Jobs that continue each other belong to the same run. Absent in
+   * checkpoints of older versions, and if no run saved the checkpoint (a converted checkpoint).
    */
   readonly run?: string;
   readonly state: JsonObject;
@@ -115,8 +115,8 @@ const manifestFormat = 'mtl-checkpoint';
 const manifestVersion = 1;
 
 /**
- * Returns the SHA-256 of the content as JSON.stringify prints it, so the digest stays valid if the file is
- * reformatted.
+ * Returns the SHA-256 of the content in the format of JSON.stringify, so that reformatting the file does not
+ * change it.
  */
 function manifestDigest(content: unknown): string {
   return createHash('sha256').update(JSON.stringify(content)).digest('hex');
@@ -238,7 +238,7 @@ function parseTensor(value: unknown, shards: number): TensorRecord {
   return { name, dtype, globalShape: shape as number[], pieces: parsed };
 }
 
-/** Parses and checks the text of a manifest.json; returns a defect if it cannot be used. */
+/** Parses and checks the text of a manifest.json. Returns a defect if the manifest is unusable. */
 export function parseManifest(source: string): Manifest | ManifestDefect {
   let outer: unknown;
   try {

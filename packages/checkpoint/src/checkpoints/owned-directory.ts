@@ -14,14 +14,14 @@ const silentMs = 5 * 60_000;
 
 const recordName = 'owner.json';
 const recordPattern = /^run_owner\.(\d+)$/;
-/** Matches files that a process leaves behind if it is killed while it acquires a directory. */
+/** Matches files of a process that was killed while acquiring a directory. */
 const leftoverPattern = /^run_owner\.[0-9a-f-]{36}\.(new|now)$/;
 
 interface OwnDirectoryOptions {
-  /** The directory to own; it is created if it does not exist. */
+  /** The directory to own. It is created if it does not exist. */
   readonly directory: string;
   /**
-   * The launcher's name of the job, the same after every restart. Default: a job name that is unique to this
+   * The launcher's name of the job, which restarts do not change. Default: a job name that is unique to this
    * run.
    */
   readonly job?: string | undefined;
@@ -40,15 +40,16 @@ interface OwnerRecord {
 }
 
 /**
- * A directory of checkpoints that this process owns: until `release`, no other run saves into it. The owner's
- * record is `run_owner.N/owner.json` in the directory. It is published by one rename that fails if record N
- * exists, so if several processes try to own a directory, exactly one succeeds.
+ * A directory of checkpoints that this process owns. Until `release`, no other run saves into it. The owner's
+ * record is `run_owner.N/owner.json` in the directory. It is published by a rename that fails if record N
+ * exists. If several processes try to own a directory, exactly one succeeds.
  *
  * An owner on this machine is alive as long as its process exists (pid and start time). An owner on another
- * machine or in another container writes a heartbeat every 15 seconds, between two steps; after five minutes
- * without a heartbeat it counts as dead. A later attempt of the same job replaces the owner at once, since
- * the launcher starts it only after the earlier attempt has ended. An owner that was replaced while it was
- * alive (after a step of more than five minutes) detects this before it publishes a checkpoint, and fails.
+ * machine or in another container writes a heartbeat every 15 seconds, between two steps. After five minutes
+ * without a heartbeat, it counts as dead. A later attempt of the same job replaces the owner at once, because
+ * the launcher starts an attempt only after the previous attempt has ended. An owner may be replaced while it
+ * is alive, after a step of more than five minutes. It detects this before it publishes a checkpoint, and
+ * fails.
  */
 export class OwnedDirectory {
   readonly #options: OwnDirectoryOptions;
@@ -82,8 +83,8 @@ export class OwnedDirectory {
   }
 
   /**
-   * Returns whether a living process owns a directory. Nothing is written there, so the age of the last
-   * heartbeat of an owner on another machine is measured with this machine's clock.
+   * Returns true if a running process owns a directory. The function writes no file, so the age of the last
+   * heartbeat from another machine is measured with this machine's clock.
    *
    * @throws CheckpointError MTL_CHECKPOINT_IO, _DENIED
    */
@@ -116,8 +117,8 @@ export class OwnedDirectory {
   }
 
   /**
-   * Checks that this process still owns the directory. If its record was deleted (alone or with the
-   * directory), it is written again, unless another run owns the directory now.
+   * Checks that this process still owns the directory. A deleted record is written again, unless another run
+   * owns the directory now.
    *
    * @throws CheckpointError MTL_CHECKPOINT_OWNED
    */
@@ -139,9 +140,7 @@ export class OwnedDirectory {
     }
   }
 
-  /**
-   * Releases the directory. If the record cannot be removed, it is ignored as soon as this process has ended.
-   */
+  /** Releases the directory. A record that cannot be removed is ignored as soon as this process has ended. */
   async release(): Promise<void> {
     clearInterval(this.#heartbeat);
     if (await this.#isRecorded()) {
@@ -188,7 +187,7 @@ export class OwnedDirectory {
     });
   }
 
-  /** Writes the record under its number; returns false if a record with this number exists. */
+  /** Writes the record under its number. Returns false if a record with this number exists. */
   async #publish(): Promise<boolean> {
     const prepared = join(this.directory, `run_owner.${this.#owner.token}.new`);
     try {
@@ -215,15 +214,15 @@ export class OwnedDirectory {
   }
 
   /**
-   * Writes a heartbeat: the record is written again, so its modification time comes from the file system's
-   * clock and does not depend on the clocks of hosts.
+   * Writes a heartbeat. Writing the record again sets its modification time from the file system's clock, so
+   * that the clocks of hosts do not matter.
    */
   async #signOfLife(): Promise<void> {
     try {
       const file = await open(join(this.#path, recordName), 'r+');
       await file.write(this.#text, 0).finally(() => file.close());
     } catch {
-      // nothing to do here, since `check` detects a missing record
+      // nothing to do here, because `check` detects a missing record
     }
   }
 
@@ -237,7 +236,7 @@ export class OwnedDirectory {
         owner?.job === this.#owner.job && owner.restartCount < this.#owner.restartCount;
       if (isEarlierAttempt) continue;
       const silent = await this.#silentFor(path);
-      // undefined: the owner has removed its record in the meantime
+      // undefined means that the owner has removed its record in the meantime
       if (silent === undefined) continue;
       if (silent < silentMs) throw this.#refusal(record, silent);
       const who = owner === undefined ? 'an unknown run' : nameOwner(owner);
@@ -301,7 +300,7 @@ async function recordsIn(directory: string): Promise<OwnerRecord[]> {
 }
 
 /**
- * Returns the time at which an owner last wrote its record (milliseconds since 1970), or undefined if the
+ * Returns the time of an owner's last write to its record (milliseconds since 1970), or undefined if the
  * record was removed.
  */
 async function lastSignOfLife(path: string): Promise<number | undefined> {
@@ -324,7 +323,7 @@ async function readRecord(path: string): Promise<RunOwner | undefined> {
 /** A process that owns a directory of checkpoints for the duration of its run. */
 interface RunOwner extends SaveOwner {
   /**
-   * The launcher's name of the job, the same after every restart; without a launcher, a name made for this
+   * The launcher's name of the job, which restarts do not change. Without a launcher, a name made for this
    * run.
    */
   readonly job: string;

@@ -6,7 +6,7 @@ import { readRegularFile } from '../files/file-system.js';
 import { systemCode, withIoErrors } from '../files/io-error.js';
 
 /**
- * The process that writes (or wrote) a checkpoint. The checkpoint's directory stores this record as {@link
+ * The process that writes (or wrote) a checkpoint. The checkpoint's directory contains this record as {@link
  * ownerName}.
  */
 export interface SaveOwner {
@@ -15,11 +15,11 @@ export interface SaveOwner {
   readonly host: string;
   readonly pid: number;
   /**
-   * The start time of the process, which distinguishes it from a later process with the same pid; empty if
+   * The start time of the process, which distinguishes it from later processes with the same pid. Empty if
    * the system does not report it.
    */
   readonly processStart: string;
-  /** Identifies the machine, its boot and the container, since a pid is unique only within these. */
+  /** Identifies the machine, its boot and the container, because pids are unique only within these. */
   readonly system: string;
   /** The job of the run that saves, the same after every restart; absent outside of a run. */
   readonly job?: string;
@@ -68,7 +68,7 @@ export function newSaveOwner({ job }: { readonly job?: string | undefined } = {}
   };
 }
 
-/** Parses the text of a saved_by.json; returns undefined if it is incomplete. */
+/** Parses the text of a saved_by.json. Returns undefined if it is incomplete. */
 export function parseSaveOwner(text: string): SaveOwner | undefined {
   try {
     const owner = JSON.parse(text) as SaveOwner;
@@ -80,9 +80,9 @@ export function parseSaveOwner(text: string): SaveOwner | undefined {
 }
 
 /**
- * Returns whether the process of `owner` is running. 'unknown': it is on another machine or in another
- * container. 'self': it is this process, in which another thread may be the owner. A process that has ended
- * but whose parent has not waited for it (a zombie) is dead.
+ * Returns the state of `owner`'s process. 'unknown': the process is on another machine or in another
+ * container. 'self': it is this process, and another thread may be the owner. A zombie (an ended process for
+ * which its parent has not waited) is dead.
  */
 export function checkLiveness(owner: SaveOwner): 'alive' | 'dead' | 'self' | 'unknown' {
   if (owner.system !== system()) return 'unknown';
@@ -97,8 +97,8 @@ export function checkLiveness(owner: SaveOwner): 'alive' | 'dead' | 'self' | 'un
 }
 
 /**
- * Reads the job that saved a checkpoint, which may be incomplete. Returns undefined for a checkpoint that no
- * run saved, such as a converted one, and for checkpoints of versions that did not record jobs.
+ * Reads the job that saved a checkpoint. The checkpoint may be incomplete. Returns undefined for a checkpoint
+ * that no run saved, such as a converted checkpoint, and for older checkpoints, which do not record jobs.
  *
  * @param path the path of the checkpoint
  * @throws CheckpointError MTL_CHECKPOINT_IO, _DENIED

@@ -2,19 +2,19 @@ import { crc32 } from 'node:zlib';
 import { scanPartBytes, type ValueScan } from '../tensors/finite-values.js';
 
 /**
- * The size in bytes (4 MiB) of a block of stored data with its own checksum. It is small enough that a rank
- * which needs a few rows reads little more than these rows, and large enough that the checksums of 1 TB fit
- * in a few megabytes of manifest.
+ * The size in bytes (4 MiB) of a block with its own checksum. It is small enough that a rank which needs a
+ * few rows reads little more. It is large enough that the checksums of 1 TB fit into a few megabytes of
+ * manifest.
  */
 export const checksumBlockBytes = 4 * 1024 * 1024;
 
 /**
  * CRC-32 (ISO 3309, as in zlib) of consecutive blocks of a byte stream.
  *
- * CRC-32 is sufficient because a checkpoint must detect torn writes and bad disks, not forgery. It misses a
- * random error in a 4 MiB block with probability 2^-32, and detects every burst error of up to 32 bits. zlib
- * computes it at 6 GB/s on one core, which is fast compared with the file system; SHA-256 needs SHA
- * instructions to reach 1.8 GB/s. The manifest that contains the checksums is itself protected by SHA-256.
+ * CRC-32 is sufficient because a checkpoint must detect torn writes and bad disks, not forgery. CRC-32 misses
+ * a random error in a 4 MiB block with probability 2^-32, and detects every burst error of up to 32 bits.
+ * zlib computes it at 6 GB/s on one core, which is fast compared with the file system. SHA-256 needs SHA
+ * instructions to reach 1.8 GB/s. The manifest contains the checksums, and is itself protected by SHA-256.
  */
 export class BlockChecksums {
   readonly #scan: ValueScan | undefined;
@@ -22,7 +22,9 @@ export class BlockChecksums {
   #current = 0;
   #currentBytes = 0;
 
-  /** @param scan also checks the values in the same pass; every update must then consist of whole elements */
+  /**
+   * @param scan also checks the values in the same pass. Every update must then consist of complete elements
+   */
   constructor(scan?: ValueScan) {
     this.#scan = scan;
   }
@@ -42,7 +44,7 @@ export class BlockChecksums {
   }
 
   /**
-   * Returns the checksums, one per block, where the last block may be shorter; an empty list for an empty
+   * Returns the checksums, one per block. The last block may be shorter. The list is empty for an empty
    * stream.
    */
   finish(): number[] {

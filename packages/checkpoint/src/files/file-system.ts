@@ -6,8 +6,8 @@ import { FileTooLargeError, IrregularFileError, openRegularHandle, readRegularTe
 import { systemCode } from './io-error.js';
 
 /**
- * The file operations that this package uses, as in `node:fs/promises`. Every function that writes takes this
- * as an option, so that tests can make any single operation fail.
+ * The file operations of this package, as in `node:fs/promises`. Every function that writes has this option,
+ * so that tests can make any operation fail.
  */
 export type FileSystem = Pick<
   typeof promises,
@@ -38,7 +38,7 @@ export async function makeDirectory(
       );
     if (code !== 'ENOENT' || above === directory || !(await isMissing())) throw error;
     await makeDirectory(above, fileSystem);
-    // tries again, since the parent exists now
+    // tries again, because the parent exists now
     await fileSystem.mkdir(directory).catch((again: unknown) => {
       // another rank was faster
       if (systemCode(again) !== 'EEXIST') throw again;
@@ -62,7 +62,7 @@ export async function openRegularFile(path: string): Promise<FileHandle> {
 /**
  * Reads the text of a regular file.
  *
- * @param options.maxBytes a larger file is refused before it is read
+ * @param options.maxBytes a larger file is an error, and is not read
  * @throws CheckpointError MTL_CHECKPOINT_IO (wrong input) if the path is not a regular file or the file is
  *   too large; the system's errors
  */
@@ -76,8 +76,7 @@ export async function readRegularFile(
 }
 
 /**
- * Returns a coded error if the error is about a file that is irregular or too large; returns other errors
- * unchanged.
+ * Returns a coded error for an irregular file or a file that is too large. Returns other errors unchanged.
  */
 function codedProblem(error: unknown, { path, maxBytes }: { path: string; maxBytes?: number }): unknown {
   const common = { details: { path }, exitCode: 2 } as const;

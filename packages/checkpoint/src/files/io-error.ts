@@ -58,7 +58,7 @@ export function ioError(error: unknown, options: IoAction): MtlError {
   );
 }
 
-/** Runs `operation`; its errors are thrown as coded errors (`ioError`). */
+/** Runs `operation`, and throws its errors as coded errors (`ioError`). */
 export async function withIoErrors<Result>(
   options: IoAction,
   operation: () => Promise<Result>,

@@ -20,8 +20,8 @@ export interface StoredBytes {
   /** CRC-32 of each block of `checksumBlockBytes`; if given, all bytes that are read are checked. */
   readonly checksums?: readonly number[];
   /**
-   * The check of the tensor's values. All values that are read are checked; with checksums, whole blocks are
-   * read.
+   * The check of the tensor's values. All values that are read are checked. With checksums, complete blocks
+   * are read.
    */
   readonly values?: { readonly dtype: Dtype; readonly check: ValueCheck };
 }
@@ -33,8 +33,8 @@ interface BlockTask {
   lastRun: number;
 }
 
-// The number of concurrent reads. One is checked and copied while three others are in progress; four is the
-// default number of Node's I/O threads.
+// The number of concurrent reads. One block is checked and copied while three reads are in progress. Node has
+// four I/O threads by default.
 const readsUnderWay = 4;
 
 /**
@@ -48,7 +48,7 @@ export class RunReader {
   /** The blocks that have been compared with their checksums, by the file and offset of their array. */
   readonly #checked = new Map<string, Set<number>>();
 
-  /** Returns whether a block of an array has been compared with its checksum. */
+  /** Returns true if a block of an array has been compared with its checksum. */
   hasChecked(source: Pick<StoredBytes, 'path' | 'offset'>, block: number): boolean {
     return this.#checked.get(keyOfArray(source))?.has(block) === true;
   }
@@ -124,8 +124,8 @@ export class RunReader {
     const blockEnd = Math.min(blockStart + checksumBlockBytes, source.bytes);
     const firstStart = plan.sourceOffset(task.firstRun);
     const lastEnd = plan.sourceOffset(task.lastRun) + plan.runBytes;
-    // A checksum covers a whole block, which must then be read; without checksums, only the bytes of the runs
-    // are read.
+    // a checksum covers a complete block, which must then be read. Without checksums, only the bytes of the
+    // runs are read
     const start = source.checksums === undefined ? Math.max(blockStart, firstStart) : blockStart;
     const end = source.checksums === undefined ? Math.min(blockEnd, lastEnd) : blockEnd;
     const inPlace = task.firstRun === task.lastRun && start >= firstStart && end <= lastEnd;
@@ -155,7 +155,7 @@ export class RunReader {
 
 const keyOfArray = ({ path, offset }: Pick<StoredBytes, 'path' | 'offset'>): string => `${path}\0${offset}`;
 
-/** Lists the blocks that the runs of `plan` touch, each with its first and last run. */
+/** Lists the blocks that the runs of `plan` touch, with the first and last run of each block. */
 function blockTasks(plan: RunPlan): BlockTask[] {
   const tasks: BlockTask[] = [];
   if (plan.runBytes === 0) return tasks;
@@ -204,11 +204,10 @@ export async function readFully(options: {
 }
 
 /**
- * Checks the bytes that were read from a block: the checksum of the whole block, if there are checksums, and
- * the values, if they must be checked.
+ * Checks the bytes from a block: the checksum of the complete block, if there are checksums, and the values,
+ * if required.
  *
- * @param options.start the first byte that was read, counted from the start of the array; an element starts
- *   there
+ * @param options.start the position of the first byte in the array, which must be the start of an element
  */
 export function checkBlock(options: {
   readonly source: Pick<StoredBytes, 'path' | 'name' | 'checksums' | 'values'>;

@@ -28,22 +28,21 @@ type FoundCheckpoint =
 
 /**
  * Finds the checkpoint to resume from. The first choice is the checkpoint that
- * latest_checkpointed_iteration.txt names. If the file names none, or an incomplete one, the choice is the
- * last saved checkpoint that is complete. Every candidate is checked byte by byte before it is chosen. If the
- * choice differs from the tracker file, `onNotice` is called with the reasons, one sentence per call.
+ * latest_checkpointed_iteration.txt names. If the file names no complete checkpoint, the choice is the last
+ * saved complete checkpoint. Every candidate is checked byte by byte. If the choice differs from the tracker
+ * file, `onNotice` is called with the reasons, one sentence per call.
  *
  * With `load`, tensors are loaded from the candidate while it is checked, so that every byte is read once. A
- * candidate that turns out to be damaged leaves some of its values in the tensors; they are overwritten by
- * the next candidate whose tensors are loaded.
+ * damaged candidate leaves some of its values in the tensors. The next candidate overwrites them.
  *
- * With `step`, the result is this iteration or an error: a caller that names a checkpoint does not want
- * another one.
+ * With `step`, the result is this iteration or an error, because a caller that names a checkpoint does not
+ * want another checkpoint.
  *
- * @param options.load returns the tensors to load from a candidate; undefined if it is only to be checked
+ * @param options.load returns the tensors to load from a candidate; undefined for only checking the candidate
  * @throws CheckpointError MTL_CHECKPOINT_NONE_WHOLE listing all defects, MTL_CHECKPOINT_STEP if `step` does
  *   not exist, MTL_CHECKPOINT_CORRUPT if it is incomplete, MTL_CHECKPOINT_DIRECTORY if `directory` is itself
- *   a checkpoint (wrong input, both), MTL_CHECKPOINT_IO, _DENIED; with `load`, MTL_CHECKPOINT_MISMATCH
- *   and MTL_NOT_FINITE
+ *   a checkpoint (wrong input, both), MTL_CHECKPOINT_IO, _DENIED; with `load`, MTL_CHECKPOINT_MISMATCH and
+ *   MTL_NOT_FINITE
  */
 export async function findCheckpoint(options: {
   readonly directory: string;
@@ -81,7 +80,7 @@ export async function findCheckpoint(options: {
     try {
       await check(candidate, tensors);
     } catch (error) {
-      // the checkpoint is whole, and only the user can decide for an older one
+      // the checkpoint is complete, so only the user can decide to use an older checkpoint
       if (!MtlError.isInstance(error) || error.code === 'MTL_NOT_FINITE') throw error;
       skipped.push({ iteration: candidate.iteration, path: candidate.path, defect: error });
       onNotice(`skipped ${candidate.path}: ${error.message}`);
@@ -102,7 +101,7 @@ export async function findCheckpoint(options: {
   );
 }
 
-/** Returns the tensors to load from a candidate; undefined if it is only to be checked. */
+/** Returns the tensors to load from a candidate; undefined for only checking the candidate. */
 type ChooseTensors = (candidate: Checkpoint) => Promise<TensorsToLoad | undefined>;
 
 async function chooseTensors(
@@ -121,8 +120,8 @@ async function check(candidate: Checkpoint, tensors: TensorsToLoad | undefined):
 }
 
 /**
- * Throws for a path such as iter_0000100, which is given instead of its parent directory. The caller wants to
- * resume, but a search inside a checkpoint would find nothing, and a new run would start.
+ * Throws for a path such as iter_0000100 in place of its parent directory. The caller wants to resume, but a
+ * search inside a checkpoint would find nothing, and a new run would start.
  */
 async function refuseCheckpointItself(directory: string): Promise<void> {
   const manifest = join(directory, manifestName);
@@ -150,7 +149,10 @@ function whatIsIn(tracker: Exclude<Tracker, { kind: 'none' }>): string {
   return tracker.kind === 'iteration' ? `names ${tracker.iteration}` : tracker.why;
 }
 
-/** Reports why the chosen checkpoint is not the one that the tracker names, or not the last saved one. */
+/**
+ * Reports the reason if the chosen checkpoint is not the checkpoint in the tracker file, or not the last
+ * saved checkpoint.
+ */
 function noticeTracker(options: {
   readonly checkpoint: Checkpoint;
   readonly tracker: Tracker;

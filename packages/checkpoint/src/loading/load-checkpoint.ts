@@ -13,7 +13,9 @@ import { verifyUnread } from './verify-checkpoint.js';
 interface LoadResult {
   /** The number of bytes written to the tensors. */
   readonly bytesLoaded: number;
-  /** The number of bytes read from the shards: more than `bytesLoaded` if checksums require whole blocks. */
+  /**
+   * The number of bytes read from the shards. It exceeds `bytesLoaded` if checksums require complete blocks.
+   */
   readonly bytesRead: number;
 }
 
@@ -21,9 +23,9 @@ interface LoadResult {
 const listed = 10;
 
 /**
- * Loads `tensors` from a checkpoint, whatever layout it was saved with: every box is assembled from the
- * stored boxes that it intersects. The values are exact, since bytes are copied and never converted. Only the
- * required blocks are read. Memory: 16 MiB, and the size of the largest box without `withMemory`.
+ * Loads `tensors` from a checkpoint, whatever layout saved it. Every box is assembled from the stored boxes
+ * that intersect it. The values are exact, because bytes are copied and never converted. Only the required
+ * blocks are read. Memory: 16 MiB, and the size of the largest box without `withMemory`.
  *
  * The load is strict. Three kinds of mismatch are errors, found before anything is written: a missing tensor,
  * a tensor in the checkpoint that was not requested, and a tensor with another dtype or shape. If reading
@@ -31,9 +33,9 @@ const listed = 10;
  *
  * @param options.ignore names in the checkpoint that are not loaded, such as optimizer states in a
  *   fine-tuning run, or tensors that other ranks load
- * @param options.verify compare the bytes that are read with their checksums; by default unless the
- *   checkpoint is verified
- * @param options.requireFinite refuse values that are NaN or infinite. Default: true
+ * @param options.verify true to compare the bytes with their checksums. Default: true unless the checkpoint
+ *   is verified
+ * @param options.requireFinite true to reject values that are NaN or infinite. Default: true
  * @throws CheckpointError MTL_NOT_FINITE naming the tensor (wrong input)
  * @throws CheckpointError MTL_CHECKPOINT_MISMATCH listing names, MTL_CHECKPOINT_CORRUPT,
  *   MTL_SAFETENSORS_INVALID, MTL_CHECKPOINT_IO, _DENIED; UsageError MTL_CHECKPOINT_TENSOR
@@ -55,7 +57,7 @@ export interface TensorsToLoad {
 }
 
 /**
- * Loads tensors and checks the whole checkpoint. Every byte is read once: blocks that the tensors need are
+ * Loads tensors and checks the complete checkpoint. Every byte is read once: blocks that the tensors need are
  * checked when they are read, and all other blocks afterwards. `checkTensors` must have accepted the tensors.
  *
  * @throws CheckpointError of `loadCheckpoint` and `verifyCheckpoint`; the tensors then contain a mixture of
@@ -92,13 +94,13 @@ async function loadTensors({
   readonly reader?: RunReader;
 }): Promise<LoadResult> {
   const order = new Map([...checkpoint.tensors.keys()].map((name, index) => [name, index]));
-  // Tensors are read in the order of the files, so that disks read sequentially.
+  // tensors are read in the order of the files, so that disks read sequentially
   const sorted = [...tensors].sort((a, b) => order.get(a.name)! - order.get(b.name)!);
   const shards = new ShardCache(checkpoint);
   let bytesLoaded = 0;
   const countBytes = ({ dtype, slices }: LogicalTensor): number => bytesOfSlices(dtype, slices);
-  // All tensors share one buffer of the largest size, because new buffers would have to wait for the garbage
-  // collector.
+  // all tensors share a buffer of the largest size, because new buffers would have to wait for the garbage
+  // collector
   const copied = sorted.filter(({ withMemory }) => withMemory === undefined);
   const scratch = new Uint8Array(
     copied.reduce((largest, tensor) => Math.max(largest, countBytes(tensor)), 0),
@@ -143,7 +145,7 @@ async function readPieces(options: {
   }
 }
 
-/** Compares the requested tensors with the stored ones, by name, dtype and global shape. */
+/** Compares the requested tensors with the stored tensors, by name, dtype and global shape. */
 function checkMatch(options: {
   readonly checkpoint: Checkpoint;
   readonly tensors: readonly LogicalTensor[];

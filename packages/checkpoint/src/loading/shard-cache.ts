@@ -13,9 +13,7 @@ import { slicesFromStored } from '../tensors/stored-slices.js';
 // only 1024 files.
 const maxOpenFiles = 32;
 
-/**
- * The shard files of a checkpoint. A file is opened and checked against the manifest when it is first needed.
- */
+/** The shard files of a checkpoint. A file is opened and checked against the manifest at its first use. */
 export class ShardCache {
   readonly #checkpoint: Checkpoint;
   readonly #open = new Map<number, SafetensorsFile>();
@@ -25,8 +23,8 @@ export class ShardCache {
   }
 
   /**
-   * Returns the file of shard `index`, and opens it if it is not open. The least recently used file may be
-   * closed, so use the result before requesting other files.
+   * Returns the file of shard `index`, and opens it if necessary. This may close the least recently used
+   * file, so use the result before requesting other files.
    *
    * @throws CheckpointError MTL_CHECKPOINT_CORRUPT if size or header differ from the manifest;
    *   MTL_SAFETENSORS_INVALID
@@ -62,7 +60,7 @@ export class ShardCache {
     return file;
   }
 
-  /** Returns where the bytes of a piece are stored, with their checksums and the check of their values. */
+  /** Returns the location of a piece's bytes, with their checksums and the check of their values. */
   async stored(
     tensor: TensorRecord,
     piece: PieceRecord,

@@ -4,12 +4,12 @@ import { ioError } from '../files/io-error.js';
 import { RunReader, type StoredBytes } from '../files/run-reader.js';
 import { ShardCache } from './shard-cache.js';
 
-// The number of concurrent reads: one block is checksummed while the others are read.
+// The number of concurrent reads. One block is checksummed while other blocks are read.
 const readsUnderWay = 4;
 
 /**
  * Reads every byte of a checkpoint and compares it with its checksum. Memory: four blocks (16 MiB). With
- * `requireFinite`, values that are NaN or infinite are refused; default false.
+ * `requireFinite`, values that are NaN or infinite are errors. Default: false.
  *
  * @throws CheckpointError MTL_NOT_FINITE naming the tensor, with `requireFinite`
  * @throws CheckpointError MTL_CHECKPOINT_CORRUPT or MTL_SAFETENSORS_INVALID naming the file and the first
@@ -42,7 +42,7 @@ export async function verifyUnread(
           if (piece.shard === index) stored.push(await shards.stored(tensor, piece, { requireFinite }));
         }
       }
-      // Equal counts mean that the manifest lists every tensor of the file, so no bytes are left unchecked.
+      // equal counts mean that the manifest lists every tensor of the file, so that all bytes are checked
       if (stored.length !== file.tensors.size) {
         const counts = `${file.tensors.size} tensors, and the manifest knows ${stored.length}`;
         throw corruptCheckpoint(path, `${shard.file} holds ${counts}`);

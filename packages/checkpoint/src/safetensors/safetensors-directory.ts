@@ -11,8 +11,8 @@ import type { SafetensorsEntry } from './safetensors-header.js';
 export const safetensorsIndexName = 'model.safetensors.index.json';
 export const safetensorsSingleName = 'model.safetensors';
 /**
- * The maximum size of an index, in bytes: the same as for a header, since an index also has one entry per
- * tensor.
+ * The maximum size of an index, in bytes. It equals the maximum for a header, because an index also has one
+ * entry per tensor.
  */
 const maxIndexBytes = 100_000_000;
 
@@ -27,7 +27,7 @@ function invalid(path: string, problem: string): MtlError {
 interface Index {
   /** Maps tensor names to file names. */
   readonly weightMap: ReadonlyMap<string, string>;
-  /** The value of metadata.total_size, if the index has it. */
+  /** The value of metadata.total_size, if it is in the index. */
   readonly totalSize: unknown;
 }
 
@@ -43,8 +43,8 @@ function parseIndex(path: string, text: string): Index {
     throw invalid(path, 'it has no weight_map');
   const weightMap = new Map<string, string>();
   for (const [name, file] of Object.entries(map)) {
-    // A shard must be in the directory of its index: with other paths, an index could make the program read
-    // any file of the user.
+    // a shard must be in the directory of its index. Otherwise an index could make the program read any file
+    // of the user
     if (typeof file !== 'string' || file === '' || file !== basename(file) || /[\\\0]|^\.\.?$/.test(file)) {
       throw invalid(
         path,
@@ -57,22 +57,17 @@ function parseIndex(path: string, text: string): Index {
 }
 
 /**
- * A directory of safetensors in the form in which Hugging Face publishes models: a single
- * `model.safetensors`, or shards with `model.safetensors.index.json`. If both exist, the single file is read,
- * as in the transformers library. All files stay open until `close`.
+ * A directory of safetensors in Hugging Face's form for published models: a single `model.safetensors`, or
+ * shards with `model.safetensors.index.json`. If both exist, the single file is read, as in the transformers
+ * library. All files stay open until `close`.
  */
 export class SafetensorsDirectory {
   readonly path: string;
   /** The tensors of all shards, by name. */
   readonly tensors: ReadonlyMap<string, SafetensorsEntry>;
-  /**
-   * The names of tensors that are in a shard but not in the index; they cannot be read through this object.
-   */
+  /** The names of tensors that are in a shard but not in the index. This object cannot read them. */
   readonly unlisted: readonly string[];
-  /**
-   * The total bytes of all tensors according to the index, if it states them; readers do not rely on this
-   * value.
-   */
+  /** The total bytes of all tensors, if the index contains this number. Readers do not rely on it. */
   readonly totalSize: unknown;
   readonly #fileByName: ReadonlyMap<string, SafetensorsFile>;
   readonly #files: readonly SafetensorsFile[];
@@ -99,8 +94,8 @@ export class SafetensorsDirectory {
   }
 
   /**
-   * Opens the files of a directory. With `prefersIndex` (default: false), the shards are used if there is an
-   * index.
+   * Opens the files of a directory. With `prefersIndex` (default: false), the shards are used if an index
+   * exists.
    *
    * @throws CheckpointError MTL_SAFETENSORS_INDEX if index and shards do not match, MTL_SAFETENSORS_INVALID
    *   for an invalid shard, MTL_SAFETENSORS_NONE if there is neither an index nor a model.safetensors,
@@ -151,7 +146,7 @@ export class SafetensorsDirectory {
   readonly readsRanges = true;
 
   /**
-   * Reads a tensor, a box of it, or a range of its values. Options and errors are the same as in {@link
+   * Reads a tensor, a box of it, or a range of its values. Options and errors are the same as for {@link
    * SafetensorsFile.read}.
    */
   async read(options: {
@@ -210,10 +205,10 @@ async function openSingle(path: string, names: readonly string[]): Promise<Safet
 const shardPattern = /^model-\d+-of-\d+\.safetensors$/;
 
 /**
- * Checks a directory of safetensors in the form in which Hugging Face publishes models. The format has no
- * checksums; the checks are:
+ * Checks a directory of safetensors in Hugging Face's form for published models. The format has no checksums.
+ * The checks are:
  * - every shard exists and is valid
- * - every tensor is in the shard that the index names, and in no other
+ * - every tensor is only in the shard that the index names
  * - every shard is listed in the index
  * - there is no `model.safetensors`, which would be read instead of the shards
  * - `total_size` is the total bytes of all tensors

@@ -41,7 +41,7 @@ export class SafetensorsFile {
   /** The number of bytes before the first tensor. */
   readonly headerBytes: number;
   readonly bytes: number;
-  /** The open file, for code of this package that reads the file directly. */
+  /** The open file, for code of this package that reads it directly. */
   readonly handle: FileHandle;
 
   private constructor(options: {
@@ -107,15 +107,14 @@ export class SafetensorsFile {
   /**
    * Reads a tensor, a box of it, or a range of its values.
    *
-   * @param options.slices one [start, end) per dimension. Default: the whole tensor
+   * @param options.slices a range [start, end) for each dimension. Default: the complete tensor
    * @param options.range the values [start, end) in row-major order, instead of slices
-   * @param options.target memory for the row-major bytes that are read, of exactly this size. Default:
-   *   allocated
-   * @param options.requireFinite refuse values that are NaN or infinite. Default: false
+   * @param options.target memory for the row-major bytes, with exactly their size. Default: allocated
+   * @param options.requireFinite true to reject values that are NaN or infinite. Default: false
    * @returns `target`
    * @throws CheckpointError MTL_NOT_FINITE naming tensor and element (wrong input), with `requireFinite`
    * @throws CheckpointError MTL_SAFETENSORS_NAME, MTL_SAFETENSORS_SLICE, MTL_CHECKPOINT_CORRUPT (the file has
-   *   become shorter since it was opened) or MTL_CHECKPOINT_IO; UsageError MTL_SAFETENSORS_TARGET
+   *   become shorter after it was opened) or MTL_CHECKPOINT_IO; UsageError MTL_SAFETENSORS_TARGET
    */
   async read(options: {
     readonly name: string;

@@ -9,7 +9,7 @@ export interface TensorDeclaration {
   readonly shape: readonly number[];
 }
 
-/** A tensor of a file, and where its bytes are. */
+/** A tensor of a file, with the location of its bytes. */
 export interface SafetensorsEntry extends TensorDeclaration {
   /** The offset of the first byte in the file. */
   readonly offset: number;
@@ -26,7 +26,7 @@ export function bytesOfDeclaration(tensor: Pick<TensorDeclaration, 'dtype' | 'sh
   return volumeOfShape(tensor.shape) * dtypeBytes[tensor.dtype];
 }
 
-/** Returns why one file cannot contain `tensors`; undefined if it can. */
+/** Returns the reason why a file cannot contain `tensors`; undefined if it can. */
 function declarationDefect(tensors: readonly TensorDeclaration[]): string | undefined {
   const names = new Set<string>();
   for (const { name, dtype, shape } of tensors) {
@@ -89,7 +89,7 @@ export function encodeSafetensorsHeader(options: {
 }
 
 /**
- * Counts the keys of the outer object and of the objects in it. The count reveals repeated keys;
+ * Counts the keys of the outer object and of the objects in it. The count reveals repeated keys, for which
  * JSON.parse silently keeps only the last value.
  */
 function countKeys(text: string): number {
@@ -113,8 +113,8 @@ function isRecord(value: unknown): value is Record<string, unknown> {
 }
 
 /**
- * Parses a header entry; its offset stays relative to the start of the tensor data. Returns a sentence about
- * the defect if the entry is invalid.
+ * Parses a header entry. Its offset is relative to the start of the tensor data. Returns a sentence about the
+ * defect if the entry is invalid.
  */
 function parseEntry(name: string, value: unknown): SafetensorsEntry | string {
   if (!isRecord(value)) return 'is not an object';
@@ -142,7 +142,7 @@ function parseEntry(name: string, value: unknown): SafetensorsEntry | string {
  *
  * @param json the header's bytes, without the length field before them
  * @param dataStart the offset of the first byte of tensor data in the file
- * @param fileBytes the size of the file; the tensors must fill it without gap or overlap
+ * @param fileBytes the size of the file. The tensors must fill the file without gap or overlap
  * @returns entries in the order of their bytes, or a sentence about the defect
  */
 export function parseSafetensorsHeader(options: {

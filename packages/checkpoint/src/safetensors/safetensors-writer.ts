@@ -16,7 +16,9 @@ import {
 
 /** A tensor to be written. */
 interface WrittenTensor extends TensorDeclaration {
-  /** The check of the tensor's values; each write must then consist of whole elements. Default: no check. */
+  /**
+   * The check of the tensor's values. Each write must then consist of complete elements. Default: no check.
+   */
   readonly check?: ValueCheck | undefined;
 }
 
@@ -25,22 +27,22 @@ interface WrittenSafetensors {
   readonly path: string;
   readonly bytes: number;
   readonly headerBytes: number;
-  /** CRC-32 of each block of the header, including the length field before it. */
+  /** CRC-32 of each block of the header. The length field before the header is included. */
   readonly headerChecksums: readonly number[];
   /** CRC-32 of each block of each tensor, in the order of declaration. */
   readonly checksums: ReadonlyMap<string, readonly number[]>;
 }
 
-// The size of a write, and the number of concurrent writes: one block is checksummed while another is
+// The size of a write, and the number of concurrent writes. One block is checksummed while another is
 // written.
 const writeBytes = 8 * 1024 * 1024;
 const writesUnderWay = 2;
 
 /**
  * Writes a safetensors file as a stream: first the header, which declares all tensors, then the tensors'
- * bytes in the same order. Nothing is buffered: at most two writes from the caller's own memory are in
- * progress. If readers should be able to map tensors in place, declare wide dtypes before narrow ones (see
- * {@link inAlignedOrder}).
+ * bytes in the same order. Nothing is buffered. At most two writes from the caller's own memory are in
+ * progress. To let readers map tensors in place, declare wide dtypes before narrow dtypes (see {@link
+ * inAlignedOrder}).
  *
  * The file is complete only after `finish`. After any error call `abort`, which removes the file.
  */
@@ -113,10 +115,11 @@ export class SafetensorsWriter {
 
   /**
    * Appends bytes to tensor `name`, which must be the first incomplete tensor. A tensor may be written in one
-   * or several calls. Resolves when the file system has taken the bytes, so that the caller may reuse the
-   * memory.
+   * or several calls. The promise resolves when the file system has taken the bytes, so that the caller may
+   * reuse the memory.
    *
-   * @throws UsageError MTL_SAFETENSORS_ORDER if another tensor must come first or there are too many bytes
+   * @throws UsageError MTL_SAFETENSORS_ORDER if another tensor must be written first, or if there are too
+   *   many bytes
    * @throws CheckpointError MTL_NOT_FINITE if a value fails the tensor's check; MTL_CHECKPOINT_DISK_FULL,
    *   _DENIED or _IO
    */
@@ -175,7 +178,7 @@ export class SafetensorsWriter {
     };
   }
 
-  /** Closes and removes the file. Never throws, because a second error would hide the first one. */
+  /** Closes and removes the file. Never throws, because a second error would hide the first error. */
   async abort(): Promise<void> {
     await this.#handle.close().catch(() => undefined);
     await this.#fileSystem.rm(this.path, { force: true }).catch(() => undefined);
@@ -187,8 +190,8 @@ export class SafetensorsWriter {
       for (let offset = 0; offset < bytes.length; offset += writeBytes) {
         const block = bytes.subarray(offset, offset + writeBytes);
         const written = writeFully(this.#handle, block, this.#position);
-        // A failure is thrown where the promise is awaited; without this handler, Node would report it
-        // earlier as an unhandled rejection.
+        // the failure is thrown when the promise is awaited. Without this handler, Node would report it
+        // earlier as an unhandled rejection
         written.catch(() => undefined);
         underWay.push(written);
         this.#position += block.length;
@@ -197,8 +200,8 @@ export class SafetensorsWriter {
         if (underWay.length === writesUnderWay) await underWay.shift();
       }
     } finally {
-      // Waits for all writes even after a failure, because the caller may reuse the memory only when no write
-      // reads it.
+      // waits for all writes even after a failure, because the caller may reuse the memory only when no write
+      // reads it
       const results = await Promise.allSettled(underWay);
       const failed = results.find((result) => result.status === 'rejected');
       // biome-ignore lint/correctness/noUnsafeFinally: the first failure of the two is as good as the other
@@ -233,7 +236,7 @@ export class SafetensorsWriter {
   }
 }
 
-/** Writes all of `bytes` at `position`; the system may take them in several parts. */
+/** Writes all of `bytes` at `position`, with several writes if the system does not take all bytes at once. */
 async function writeFully(handle: FileHandle, bytes: Uint8Array, position: number): Promise<void> {
   let done = 0;
   while (done < bytes.length) {
@@ -260,7 +263,7 @@ export function encodeSafetensorsIndex(options: {
 
 /**
  * Splits a list into consecutive groups of at most `maxBytes`. An item is never split, so a large item is a
- * group of its own.
+ * separate group.
  */
 export function groupByBytes<Item>(
   items: readonly Item[],
@@ -281,9 +284,9 @@ export function groupByBytes<Item>(
 }
 
 /**
- * Writes a model in the form that Hugging Face's libraries read: `model.safetensors`, or, if this file would
- * exceed `maxShardBytes`, `model-00001-of-0000N.safetensors` with an index. The directory must exist. Memory:
- * one tensor.
+ * Writes a model in the form for Hugging Face's libraries. The file is `model.safetensors`. If it would
+ * exceed `maxShardBytes`, shards `model-00001-of-0000N.safetensors` with an index are written instead. The
+ * directory must exist. Memory: one tensor.
  *
  * @param options.maxShardBytes 5 GB by default, as in Hugging Face's libraries
  * @throws CheckpointError MTL_SAFETENSORS_DECLARATION, MTL_CHECKPOINT_DISK_FULL, _DENIED, _IO
@@ -335,7 +338,7 @@ export async function writeSafetensorsDirectory(options: {
   return { files, totalBytes };
 }
 
-/** Writes one safetensors file from sources, in the given order. After an error, the file is removed. */
+/** Writes a safetensors file from sources, in the given order. The file is removed after an error. */
 export async function writeSafetensorsFile(options: {
   readonly path: string;
   readonly tensors: readonly TensorSource[];

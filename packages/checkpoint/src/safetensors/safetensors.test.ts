@@ -44,7 +44,7 @@ const declared: readonly (readonly [string, Dtype, readonly number[]])[] = [
   ['name with "quotes" and é', 'F32', [2]],
 ];
 
-/** Bits of a whole number between -30 and 60 as IEEE half, exact. */
+/** Returns the bits of an integer between -30 and 60 as IEEE half, exactly. */
 function halfBits(value: number): number {
   if (value === 0) return 0;
   const magnitude = Math.abs(value);
@@ -146,8 +146,8 @@ describe('SafetensorsFile', () => {
     );
   });
 
-  it('reads boxes that span several blocks and parts of them', async () => {
-    // 3000 rows of 1000 F32 are 12 MB: four blocks of 4 MiB, whose borders fall inside rows.
+  it('reads boxes that span several blocks, and parts of blocks', async () => {
+    // 3000 rows of 1000 F32 are 12 MB: four blocks of 4 MiB with boundaries inside rows
     const path = join(directory, 'large.safetensors');
     const values = Float32Array.from({ length: 3_000_000 }, (_, index) => index);
     const bytes = new Uint8Array(values.buffer);
@@ -364,7 +364,7 @@ describe('sharded directories', () => {
     expect(index.metadata.total_size).toBe(all);
     await using sharded = await SafetensorsDirectory.open(directory);
     await expectAll((name) => sharded.read({ name }));
-    // Wide dtypes come first, so that everything can be mapped in place.
+    // wide dtypes come first, so that everything can be mapped in place
     for (const entry of sharded.tensors.values()) expect(entry.offset % dtypeBytes[entry.dtype]).toBe(0);
   });
 

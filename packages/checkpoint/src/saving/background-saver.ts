@@ -18,8 +18,8 @@ interface SaveUnderWay {
 /**
  * Saves checkpoints in the background while the caller continues. `begin` copies the tensors, a thread writes
  * the copies, and `finish` publishes the checkpoint. Only one save can be in progress. All ranks must call
- * `begin` and `finish` in the same order; the caller must make the ranks agree on when to finish, based on
- * `isWritten` of every rank. The checkpoint does not exist before `finish`: if the process ends earlier, the
+ * `begin` and `finish` in the same order. The caller must make the ranks agree on the time to finish, using
+ * `isWritten` of every rank. The checkpoint does not exist before `finish`. If the process ends earlier, the
  * next save removes the files.
  *
  * Memory: copies of all boxes that this rank writes, kept from one save to the next.
@@ -34,7 +34,8 @@ export class BackgroundSaver {
   }
 
   /**
-   * True if `finish` would not wait for this rank: its shards have been written, or writing them has failed.
+   * True if `finish` would not wait for this rank, because its shards have been written or writing has
+   * failed.
    */
   get isWritten(): boolean {
     return this.#underWay?.isOver ?? true;
@@ -88,7 +89,7 @@ export class BackgroundSaver {
 }
 
 /**
- * Copies the boxes of tensors that this rank writes. The memory is kept for the next save; if the tensors are
+ * Copies the boxes of tensors that this rank writes. The memory is kept for the next save. If the tensors are
  * the same, nothing is allocated again.
  */
 class TensorCopies {
@@ -116,7 +117,7 @@ class TensorCopies {
 
 /**
  * Starts the writer thread. In the built package, its program is a JavaScript file in `saving/`, next to this
- * code. Inside the repository, this file and the program are TypeScript, and the thread needs a loader.
+ * code. In the repository, this file and the program are TypeScript, and the thread needs a loader.
  */
 function startShardWriter(workerData: ShardWriterData): Worker {
   if (!import.meta.url.endsWith('.ts')) {
@@ -129,8 +130,8 @@ function startShardWriter(workerData: ShardWriterData): Worker {
 }
 
 /**
- * Writes a rank's shards in a thread that exists only for this purpose. The thread keeps the program alive
- * until the shards are written.
+ * Writes a rank's shards in a dedicated thread. The thread keeps the program alive until the shards are
+ * written.
  * @throws CheckpointError as `writeRankShards`; MTL_CHECKPOINT_THREAD if the thread ended unexpectedly
  */
 async function writeInThread(data: ShardWriterData): Promise<RankShards> {

@@ -27,9 +27,9 @@ import { preparedTrackerName } from './save-directory.js';
 import { partName, type RankShards } from './write-rank-shards.js';
 
 /**
- * Turns the finished temporary directory `saving` into the checkpoint `iter_...` by one rename, after all its
- * files are on the disk, and writes the iteration to the tracker file. Until the rename, the directory's
- * other checkpoints do not change; everything that needs disk space is written before it.
+ * Renames the finished temporary directory `saving` to the checkpoint `iter_...` after all its files are on
+ * the disk, and writes the iteration to the tracker file. Until the rename, the directory's other checkpoints
+ * do not change. Everything that needs disk space is written before the rename.
  */
 export async function publishCheckpoint(options: {
   readonly directory: string;
@@ -63,7 +63,7 @@ export async function publishCheckpoint(options: {
 
 /**
  * Calls `writeDurably` and adds the file's name to its errors, because an error of a write to an open file
- * does not contain it.
+ * does not contain the name.
  */
 async function writeNamed(file: Parameters<typeof writeDurably>[0]): Promise<void> {
   await withIoErrors({ action: 'write', path: file.path }, () => writeDurably(file));
@@ -94,8 +94,8 @@ async function readParts(options: {
 }
 
 /**
- * Writes the index that Hugging Face's libraries read. It can name only tensors that are stored completely in
- * one file.
+ * Writes the index for Hugging Face's libraries. It can name only tensors that are stored completely in a
+ * single file.
  */
 async function writeIndex(options: {
   readonly manifest: Manifest;
@@ -141,9 +141,7 @@ async function moveIntoPlace(options: {
   if (moved) await fileSystem.rm(replaced, { recursive: true, force: true });
 }
 
-/**
- * Renames a directory if it exists, because another directory can be renamed to its name only if it is empty.
- */
+/** Renames a directory if it exists. Another directory can be renamed to its name only if it is empty. */
 async function renameIfThere(options: {
   readonly from: string;
   readonly to: string;
@@ -159,7 +157,7 @@ async function renameIfThere(options: {
 }
 
 /**
- * Merges the tables of all ranks into the tables of one manifest.
+ * Merges the tables of all ranks into the tables of a manifest.
  *
  * @throws UsageError MTL_CHECKPOINT_COVER if ranks disagree on a tensor, or their boxes overlap or leave gaps
  * @throws CheckpointError MTL_CHECKPOINT_NOT_SHARED if a table belongs to another save

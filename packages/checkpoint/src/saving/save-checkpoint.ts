@@ -20,12 +20,12 @@ import { type RankShards, type RankShardsOptions, writeRankShards } from './writ
 
 /**
  * Saves a checkpoint. Every rank writes its boxes into its own shards in `iter_0000123.saving`. Then rank 0
- * merges the ranks' tables into the manifest and publishes the directory by one rename. All files and
+ * merges the ranks' tables into the manifest and publishes the directory with a rename. All files and
  * directories are on the disk (fsync) before the rename.
  *
  * If anything fails on any rank before the rename, all ranks throw, no new files remain, and existing
- * checkpoints are unchanged. If only the deletion of old checkpoints fails, all ranks throw as well, but the
- * new checkpoint stays. Memory: the largest box of a tensor with `readInto`; for other tensors, the result of
+ * checkpoints are unchanged. If only the deletion of old checkpoints fails, all ranks also throw, but the new
+ * checkpoint stays. Memory: the largest box of a tensor with `readInto`; for other tensors, the result of
  * `read`.
  *
  * @throws CheckpointError MTL_NOT_FINITE if a value is NaN or infinite (see `requireFinite`)
@@ -45,22 +45,25 @@ export async function saveCheckpoint(options: SaveOptions): Promise<SaveResult> 
 }
 
 /**
- * A barrier: waits until every rank has called it equally often; resolves to true if all ranks passed true.
- * An all-reduce (minimum) over the ranks is a valid barrier. If a rank has failed, the barrier must reject
+ * A barrier. It waits for the same call of every rank, and resolves to true if all ranks passed true. An
+ * all-reduce (minimum) over the ranks is a valid barrier. If a rank has failed, the barrier must reject
  * instead of waiting forever.
  */
 export type SaveBarrier = (succeeded: boolean) => Promise<boolean>;
 
 export interface SaveOptions {
-  /** The directory of checkpoints, created if it does not exist; the checkpoint is `iter_0000123` in it. */
+  /**
+   * The directory of checkpoints, which is created if it does not exist. The checkpoint is `iter_0000123` in
+   * it.
+   */
   readonly directory: string;
   readonly iteration: number;
   /**
-   * The tensors of this rank. Over all ranks, every element of every tensor must be given exactly once as
+   * The tensors of this rank. Over all ranks, every element of every tensor must occur exactly once as
    * replica 0.
    */
   readonly tensors: readonly LogicalTensor[];
-  /** All other data that a resumed run needs; the state of rank 0 is stored. */
+  /** All other data that a resumed run needs. The state of rank 0 is stored. */
   readonly state: JsonObject;
   /**
    * The number of checkpoints to keep: older checkpoints are deleted after saving. Default: keep all. Only
@@ -68,17 +71,17 @@ export interface SaveOptions {
    */
   readonly keepLast?: number;
   /**
-   * The name of the run, which the manifest records. It stays the same when another job resumes the run:
-   * that job passes `runOfCheckpoint` of the loaded checkpoint. Default: the name of the job in `owned`.
-   * Without `owned` no run is recorded, and `keepLast` counts only checkpoints without a run.
+   * The name of the run, which the manifest records. Another job that resumes the run passes
+   * `runOfCheckpoint` of the loaded checkpoint, so that the name stays the same. Default: the name of the job
+   * in `owned`. Without `owned` no run is recorded, and `keepLast` counts only checkpoints without a run.
    */
   readonly run?: string | undefined;
-  /** The path of the checkpoint that this process has loaded: `keepLast` never deletes it. */
+  /** The checkpoint that this process has loaded. `keepLast` never deletes it. */
   readonly loadedFrom?: string | undefined;
   /**
    * Ownership of the save directory or of a parent, passed by rank 0. It is checked before anything is
-   * written and again before the checkpoint is published. Without this option, a directory that a running
-   * process owns is refused.
+   * written, and again before the checkpoint is published. Without this option, a directory that a running
+   * process owns is an error.
    */
   readonly owned?: OwnedDirectory | undefined;
   /**
@@ -88,19 +91,19 @@ export interface SaveOptions {
   readonly prepareDirectory?: (() => Promise<void>) | undefined;
   readonly rank?: number;
   readonly worldSize?: number;
-  /** Required if worldSize is above 1; all ranks must save into one directory on shared storage. */
+  /** Required if worldSize is above 1. All ranks must save into the same directory on shared storage. */
   readonly barrier?: SaveBarrier;
   /**
-   * Refuse values that are NaN, infinite or beyond the `limit` of their tensor, on every rank. The values are
-   * checked in the same pass as the checksums. Default: true.
+   * True to reject values on any rank that are NaN, infinite or beyond the `limit` of their tensor. The
+   * values are checked in the same pass as the checksums. Default: true.
    */
   readonly requireFinite?: boolean;
   /**
-   * The maximum size of a shard in bytes. A larger box is a shard of its own, since boxes are never split.
+   * The maximum size of a shard in bytes. Boxes are never split, so a larger box is a separate shard.
    * Default: 4 GiB.
    */
   readonly maxShardBytes?: number;
-  /** The file operations; tests replace them. Default: the machine's file system. */
+  /** The file operations, which tests replace. Default: the machine's file system. */
   readonly fileSystem?: FileSystem;
 }
 
@@ -113,14 +116,14 @@ export interface SaveResult {
   readonly deleted: readonly number[];
 }
 
-/** Where a rank writes its shards, and with which options. */
+/** The place and options for a rank's shards. */
 export type ShardsPlace = Omit<RankShardsOptions, 'tensors' | 'fileSystem'>;
 
 type ResolvedOptions = SaveOptions & Required<Pick<SaveOptions, 'rank' | 'worldSize' | 'fileSystem'>>;
 
 /**
- * The phases of a save, which all ranks run together: `begin`, then `finish`. Between these, each rank writes
- * its shards. If a phase fails on one rank, it throws on all ranks, and no new files remain.
+ * The phases of a save, which all ranks run together: `begin`, then `finish`. Between both, each rank writes
+ * its shards. If a phase fails on any rank, it throws on all ranks, and no new files remain.
  */
 export class CheckpointSave {
   readonly #options: ResolvedOptions;
@@ -149,7 +152,7 @@ export class CheckpointSave {
     });
   }
 
-  /** Returns where this rank writes its shards; call it after `begin`. */
+  /** Returns the place for this rank's shards. Call it after `begin`. */
   async shardsPlace(): Promise<ShardsPlace> {
     const {
       rank,
@@ -188,7 +191,7 @@ export class CheckpointSave {
     }
   }
 
-  /** Runs one phase on this rank and waits for the other ranks; throws if any rank failed. */
+  /** Runs a phase on this rank and waits for the other ranks. Throws if any rank failed. */
   async #together<Result>(phase: () => Promise<Result>): Promise<Result> {
     const { iteration, barrier = async (succeeded: boolean) => succeeded } = this.#options;
     const [outcome] = await Promise.allSettled([phase()]);
@@ -233,7 +236,7 @@ export class CheckpointSave {
   }
 
   /**
-   * Removes the files of this save. A failure is ignored, because it would hide the first error, and the next
+   * Removes the files of this save. A failure is ignored, because it would hide the first error. The next
    * save removes remaining files.
    */
   async #removeTraces(): Promise<void> {

@@ -20,12 +20,12 @@ import { type FileSystem, makeDirectory, nodeFileSystem, readRegularFile } from 
 import { withIoErrors } from '../files/io-error.js';
 
 /**
- * Creates the directory into which a training run will save, and checks that saving will be possible, so that
- * a failure is found before the first step instead of after the last.
+ * Creates the directory into which a training run will save, and checks that saving will be possible. A
+ * failure is thus found before the first step.
  *
- * @param options.numBytes the bytes of one checkpoint
- * @throws CheckpointError MTL_CHECKPOINT_DENIED or MTL_CHECKPOINT_IO if it cannot be created or written to,
- *   MTL_CHECKPOINT_DISK_FULL if its file system has no room for one checkpoint
+ * @param options.numBytes the bytes of a checkpoint
+ * @throws CheckpointError MTL_CHECKPOINT_DENIED or MTL_CHECKPOINT_IO if the directory cannot be created or
+ *   written to, MTL_CHECKPOINT_DISK_FULL if its file system has no room for a checkpoint
  */
 export async function prepareSaveDirectory(options: {
   readonly directory: string;
@@ -68,19 +68,18 @@ export const preparedTrackerName = `${trackerName}.saving`;
 /** The tokens of the saves that this process is running now. */
 export const savesUnderWay = new Set<string>();
 
-// The age after which an unfinished save on another machine counts as dead, since its process cannot be
-// checked. A running save writes to its files all the time, and no file system needs an hour to write a
+// The age after which an unfinished save on another machine counts as dead, because its process cannot be
+// checked. A running save writes to its files all the time, and no file system takes an hour to write a
 // buffer.
 const staleAfterMs = 60 * 60 * 1000;
 
 /**
- * Removes the files that killed saves and deletions have left in a directory of checkpoints. Also renames a
- * `replaced` checkpoint back if its replacement is missing. Files that a living process is writing are not
- * touched.
+ * Removes the files of killed saves and deletions from a directory of checkpoints. Also renames a `replaced`
+ * checkpoint back if its replacement is missing. Files that a living process is writing are not touched.
  *
- * @param options.iteration the iteration about to be saved here: an unfinished save of it is removed unless
- *   its owner is certainly alive
- * @returns names that were removed or renamed back
+ * @param options.iteration the iteration that will be saved here. An unfinished save of this iteration is
+ *   removed, unless its owner is certainly alive
+ * @returns the names that were removed or renamed back
  * @throws CheckpointError MTL_CHECKPOINT_BUSY if another process is saving this iteration; MTL_CHECKPOINT_IO,
  *   _DENIED
  */
@@ -131,7 +130,7 @@ function busy(path: string): CheckpointError {
 }
 
 /**
- * Returns whether a process is writing the unfinished save at `path`: certainly, perhaps, or not any more.
+ * Returns true if a process is writing the unfinished save at `path`: certainly, perhaps, or not any more.
  */
 async function checkUse(options: {
   readonly path: string;
@@ -142,8 +141,8 @@ async function checkUse(options: {
   try {
     owner = parseSaveOwner(await readRegularFile(join(path, ownerName), { maxBytes: maxOwnerBytes }));
   } catch {
-    // The owner file is missing: the process has created the directory but not yet written this file, and may
-    // have been killed since. The directory's age decides below.
+    // the owner file is missing. The process has created the directory but not yet written this file, and may
+    // have been killed since. The age of the directory decides below
   }
   if (owner !== undefined) {
     if (savesUnderWay.has(owner.token)) return 'alive';
@@ -159,16 +158,17 @@ async function checkUse(options: {
   return Date.now() - newest > staleAfterMs ? 'stale' : 'perhaps';
 }
 
-/** Returns the path of the directory in which an iteration is written until it is published. */
+/** Returns the path of the temporary directory for an iteration that is being written. */
 export function savingPath(directory: string, iteration: number): string {
   return join(directory, unfinishedName(iteration, 'saving'));
 }
 
 /**
- * Deletes old checkpoints of a run and keeps the last `keepLast` ones. Only checkpoints whose shards all have
- * their expected size count, so the newest complete checkpoint always stays. Checkpoints of other runs stay
- * as well, and so do directories without a valid manifest, which may belong to another program. A directory
- * is renamed before its files are deleted, so that a partly deleted directory never looks complete.
+ * Deletes old checkpoints of a run and keeps the last `keepLast` checkpoints. Only checkpoints count whose
+ * shards all have their expected size, so that the newest complete checkpoint always stays. Checkpoints of
+ * other runs stay. Directories without a valid manifest also stay, because they may belong to another
+ * program. A directory is renamed before its files are deleted, so that a partly deleted directory never
+ * looks complete.
  *
  * @param options.run only checkpoints of this run are counted and deleted; undefined: checkpoints without a
  *   run
@@ -205,7 +205,7 @@ export async function deleteOldCheckpoints(options: {
   return deleted;
 }
 
-/** Returns a path with its symbolic links resolved; the absolute path if nothing exists there. */
+/** Returns a path with its symbolic links resolved, or the absolute path if nothing exists there. */
 const realPath = async (path: string): Promise<string> => await realpath(path).catch(() => resolve(path));
 
 async function hasItsShards(checkpoint: Checkpoint, fileSystem: FileSystem): Promise<boolean> {

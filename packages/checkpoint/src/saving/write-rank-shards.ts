@@ -9,7 +9,7 @@ import type { ValueCheck } from '../tensors/finite-values.js';
 import { bytesOfSlices } from '../tensors/logical-tensor.js';
 import { storedSlices } from '../tensors/stored-slices.js';
 
-/** The shards and tensors that one rank wrote. Shard numbers are indices into the rank's own list. */
+/** The shards and tensors that a rank wrote. Shard numbers are indices into the rank's own list. */
 export interface RankShards {
   readonly token: string;
   readonly rank: number;
@@ -31,14 +31,15 @@ export interface RankShardsOptions {
   readonly fileSystem: FileSystem;
 }
 
-/**
- * Returns the name of the file in which a rank lists its shards; rank 0 reads it to publish the checkpoint.
- */
+/** Returns the name of the file with a rank's list of shards. Rank 0 reads it to publish the checkpoint. */
 export function partName(rank: number): string {
   return `part-${String(rank).padStart(5, '0')}.json`;
 }
 
-/** Returns whether this rank writes the tensor's box: only replica 0 is written, and empty boxes are not. */
+/**
+ * Returns true if this rank writes the tensor's box. Only replica 0 is written, and only boxes that are not
+ * empty.
+ */
 export function isWritten(tensor: LogicalTensor): boolean {
   if ((tensor.replica ?? 0) !== 0) return false;
   return bytesOfSlices(tensor.dtype, tensor.slices) > 0 || volumeOfShape(tensor.globalShape) === 0;
@@ -76,7 +77,7 @@ function describeCheck({ name, slices, limit }: LogicalTensor, iteration: number
 }
 
 /**
- * Makes a function that reads tensors into one shared buffer; the bytes of a tensor are valid until the next
+ * Makes a function that reads tensors into a shared buffer. The bytes of a tensor are valid until the next
  * call.
  */
 function readerWithOneBuffer(
@@ -94,8 +95,9 @@ function readerWithOneBuffer(
 }
 
 /**
- * Writes the boxes of one rank into safetensors shards of at most `maxShardBytes` in `path`, then the rank's
- * list of shards. All files are on the disk when the promise resolves; a file whose write failed is removed.
+ * Writes the boxes of a rank into safetensors shards of at most `maxShardBytes` in `path`, then the rank's
+ * list of shards. All files are on the disk when the promise resolves. After a failed write, the file is
+ * removed.
  *
  * @throws CheckpointError MTL_NOT_FINITE naming the tensor, with `requireFinite`; MTL_CHECKPOINT_*
  */

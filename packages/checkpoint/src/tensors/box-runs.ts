@@ -3,8 +3,8 @@ import { dtypeBytes } from './dtype.js';
 import { bytesOfSlices } from './logical-tensor.js';
 
 /**
- * A plan to copy between two row-major boxes. It consists of runs of equal length, each contiguous in both
- * boxes. Source offsets increase with the run's number.
+ * A plan to copy between two row-major boxes. It consists of runs of equal length. Each run is contiguous in
+ * both boxes. Source offsets increase with the run's number.
  */
 export interface RunPlan {
   readonly runs: number;
@@ -42,7 +42,8 @@ export function planRuns(options: {
   const targetShape = shapeOfSlices(target);
   const sourceStrides = computeStrides(sourceShape, elementBytes);
   const targetStrides = computeStrides(targetShape, elementBytes);
-  // The dimensions from `outer` on form one run: every dimension after `outer` is complete in both boxes.
+  // the dimensions from `outer` on form a run, because every dimension after `outer` is complete in both
+  // boxes
   let outer = Math.max(extents.length - 1, 0);
   let runBytes = (extents[outer] ?? 1) * elementBytes;
   while (outer > 0 && extents[outer] === sourceShape[outer] && extents[outer] === targetShape[outer]) {
@@ -73,15 +74,15 @@ export function planRuns(options: {
   };
 }
 
-/** Plans the copy of the box `slices` out of a whole tensor. Lengths and offsets are in elements. */
+/** Plans the copy of the box `slices` from a complete tensor. Lengths and offsets are in elements. */
 export const runsOfBox = ({ globalShape, slices }: Pick<LogicalTensor, 'globalShape' | 'slices'>): RunPlan =>
   planRuns({ source: wholeSlices(globalShape), target: slices, common: slices, elementBytes: 1 });
 
 /**
- * Copies the box `slices` out of a whole tensor, as row-major bytes.
+ * Copies the box `slices` from a complete tensor, as row-major bytes.
  *
- * @param options.source the row-major bytes of the whole tensor
- * @param options.target memory whose size is exactly the bytes of the box. Default: allocated
+ * @param options.source the row-major bytes of the complete tensor
+ * @param options.target memory with exactly the size of the box. Default: allocated
  * @returns `target`
  */
 export function copyBox(

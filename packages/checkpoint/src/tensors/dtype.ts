@@ -1,7 +1,7 @@
 import type { Dtype } from '@mtl/layout';
 
 /**
- * The bytes per element of every dtype that this package can read and write; keys are the names in
+ * The bytes per element of every dtype that this package can read and write. Keys are the names in
  * safetensors headers.
  */
 export const dtypeBytes = {
@@ -24,14 +24,14 @@ export const dtypeBytes = {
   C64: 8,
 } as const satisfies Readonly<Record<Dtype, number>>;
 
-/** Returns whether `value` is the safetensors name of a supported dtype. */
+/** Returns true if `value` is the safetensors name of a supported dtype. */
 export function isDtype(value: unknown): value is Dtype {
   return typeof value === 'string' && Object.hasOwn(dtypeBytes, value);
 }
 
 /**
- * Sorts tensors so that wide dtypes come first; the order is otherwise unchanged. If they are written in this
- * order, each tensor starts at a multiple of its element size in the file.
+ * Sorts tensors so that wide dtypes come first, and otherwise keeps their order. If tensors are written in
+ * this order, each tensor starts at a multiple of its element size in the file.
  */
 export function inAlignedOrder<Tensor extends { readonly dtype: Dtype }>(
   tensors: readonly Tensor[],

@@ -5,7 +5,7 @@ import { scanLanesModule } from './scan-lanes-module.js';
 
 /** The values that a tensor may have, and the words of the error about a refused value. */
 export interface ValueCheck {
-  /** Where the tensor is, for the words before its name in the error: `iteration 12`, a file. */
+  /** The tensor's location, in the form for an error: `iteration 12`, a file. */
   readonly place: string;
   readonly name: string;
   /** The box of the tensor that is checked. */
@@ -42,7 +42,7 @@ export function notFinite(
 /**
  * Checks the values of a tensor in memory.
  *
- * @param bytes the row-major bytes of the box `check.slices`, or of a part of it that starts at element
+ * @param bytes the row-major bytes of the box `check.slices`, or a section that starts at element
  *   `first` (default 0)
  * @throws CheckpointError MTL_NOT_FINITE
  */
@@ -58,8 +58,8 @@ export function checkValues(
 }
 
 /**
- * The number of bytes that are processed at a time, so that the scan finds them in the cache after the
- * checksum has read them.
+ * The number of bytes to process at a time, so that the scan finds them in the cache after the checksum has
+ * read them.
  */
 export const scanPartBytes = 64 * 1024;
 
@@ -87,12 +87,12 @@ const formats: Partial<Record<Dtype, FloatFormat>> = {
   BF16: { bytes: 2, infinity: 0x7f80n },
   F16: { bytes: 2, infinity: 0x7c00n },
   F8_E5M2: { bytes: 1, infinity: 0x7cn },
-  // this dtype has no infinity: the largest magnitude is NaN
+  // this dtype has no infinity. The largest magnitude is NaN
   F8_E4M3: { bytes: 1, infinity: 0x7fn },
 };
 
 type Scan = (numBytes: number, mask: bigint, addend: bigint, sign: bigint) => number;
-/** The part of WebAssembly that is used here; Node's types do not declare it. */
+/** The WebAssembly functions that this file uses. Node's types do not declare them. */
 interface WithWebAssembly {
   readonly WebAssembly: {
     readonly Module: new (bytes: Uint8Array) => object;
@@ -124,9 +124,9 @@ function repeated(value: bigint, bytes: number): bigint {
 const bitsOfFloat32 = (value: number): bigint => BigInt(new Uint32Array(Float32Array.of(value).buffer)[0]!);
 
 /**
- * Finds NaN and infinite values in the bytes of a tensor, which are passed in consecutive parts. It detects
- * every such value in all floating-point dtypes except F8_E8M0, the dtype of scales; integers are always
- * finite.
+ * Finds NaN and infinite values in the bytes of a tensor, which are passed in consecutive sections. It
+ * detects all such values in every floating-point dtype except F8_E8M0, the dtype of scales. Integers are
+ * always finite.
  */
 export class ValueScan {
   readonly #dtype: Dtype;
@@ -143,7 +143,7 @@ export class ValueScan {
     this.#format = formats[dtype];
     const { bytes, infinity } = this.#format ?? { bytes: 8, infinity: 0n };
     this.#refused = dtype === 'F32' ? bitsOfFloat32(limit) : infinity;
-    // Adding this number to a magnitude carries into the sign bit if, and only if, the magnitude is refused.
+    // adding this number to a magnitude carries into the sign bit if, and only if, the magnitude is rejected
     const sign = 1n << BigInt(8 * bytes - 1);
     this.#lanes = [repeated(sign - 1n, bytes), repeated(sign - this.#refused, bytes), repeated(sign, bytes)];
   }
@@ -153,7 +153,7 @@ export class ValueScan {
     return this.#found;
   }
 
-  /** Scans the next bytes, which must consist of whole elements. */
+  /** Scans the next bytes, which must consist of complete elements. */
   update(bytes: Uint8Array): void {
     if (this.#format === undefined || this.#found !== undefined) return;
     const { memory, scan } = openScanner();
@@ -170,7 +170,7 @@ export class ValueScan {
     this.#numBytes += bytes.length;
   }
 
-  /** Returns the first refused value of `part`, which must contain one. */
+  /** Returns the first rejected value of `part`, which must contain one. */
   #locate(part: Uint8Array, before: number): FoundValue {
     const { bytes, infinity } = this.#format!;
     const view = new DataView(part.buffer, part.byteOffset, part.length);

@@ -18,8 +18,8 @@ export interface HostTensor extends LogicalTensor {
 }
 
 /**
- * Calls `fill` with memory for the box of a tensor. If the tensor provides its own memory (`withMemory`),
- * this memory is used; otherwise `spare` is used, and written to the tensor afterwards.
+ * Calls `fill` with memory for the box of a tensor. If the tensor provides memory (`withMemory`), this memory
+ * is used. Otherwise `spare` is used, and written to the tensor afterwards.
  *
  * @param spare returns memory of the size of the box
  * @throws UsageError MTL_CHECKPOINT_TENSOR if the tensor's own memory has another size
@@ -52,8 +52,8 @@ export function bytesOfSlices(dtype: Dtype, slices: readonly Slice[]): number {
 /**
  * Makes a logical tensor whose values are in host memory.
  *
- * @param options.memory the bytes of the box, in place: a load overwrites them
- * @param options.slices the box. Default: the whole tensor
+ * @param options.memory the bytes of the box, which a load overwrites
+ * @param options.slices the box. Default: the complete tensor
  */
 export function hostTensor(options: {
   readonly name: string;

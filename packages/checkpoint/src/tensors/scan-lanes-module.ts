@@ -20,7 +20,7 @@ const variables = { numBytes: 0, mask: 1, addend: 2, sign: 3, offset: 4, masks: 
 const get = (name: keyof typeof variables): number[] => [0x20, variables[name]];
 const set = (name: keyof typeof variables): number[] => [0x21, variables[name]];
 const text = (value: string): number[] => [value.length, ...Buffer.from(value)];
-// Prefixes bytes with their length in LEB128. All lengths are below 128 except the length of the code, which
+// Prefixes bytes with their length in LEB128. All lengths are below 128, except the length of the code, which
 // takes two bytes.
 const sized = (bytes: readonly number[]): number[] => [
   ...(bytes.length < 128 ? [bytes.length] : [(bytes.length % 128) + 128, bytes.length >> 7]),
@@ -61,9 +61,9 @@ function scanBody(): number[] {
  *     scan(numBytes: i32, mask: i64, addend: i64, sign: i64) -> i32
  *
  * The function returns 1 if `((lanes & mask) + addend) & sign` is not 0 for any 8 bytes within the first
- * `numBytes` bytes, a positive multiple of 64. The addition is of 32-bit lanes. JavaScript has no vector
- * instructions: a loop over a typed array takes as long as a CRC-32 of the bytes, while this function takes a
- * tenth of that time.
+ * `numBytes` bytes, a positive multiple of 64. The addition is in 32-bit lanes. JavaScript has no vector
+ * instructions, and a loop over a typed array takes as long as a CRC-32 of the bytes. This function takes a
+ * tenth of this time.
  */
 export function scanLanesModule(): Uint8Array<ArrayBuffer> {
   const { i32, i64, v128 } = types;

@@ -28,16 +28,16 @@ export const distributedMetadataName = '.metadata';
 const maxMetadataBytes = 1 << 28;
 
 /**
- * A checkpoint of torch.distributed.checkpoint: `.metadata` and data files, in which every item is a file of
- * torch.save. Tensors are read completely or by boxes, whatever number of processes saved them. No code in
- * the pickles is executed.
+ * A checkpoint of torch.distributed.checkpoint: `.metadata` and data files. Every item of a data file is a
+ * file of torch.save. Tensors are read completely or by boxes, whatever the number of processes that saved
+ * them. No code in the pickles is executed.
  */
 export class DistributedTorchDirectory {
   readonly path: string;
   readonly tensors: ReadonlyMap<string, DistributedTensor>;
-  /** Items that are not tensors, by name; `readObject` reads them. */
+  /** Items that are not tensors, by name. `readObject` reads them. */
   readonly objects: ReadonlyMap<string, StoredItem>;
-  /** A cache of where the values of items are in their files. */
+  /** A cache of the values' locations in the files, by item. */
   readonly #located = new Map<StoredItem, { readonly offset: number; readonly bytes: number }>();
 
   private constructor(path: string, { tensors, objects }: DistributedMetadata) {
@@ -50,7 +50,7 @@ export class DistributedTorchDirectory {
    * Opens a checkpoint: reads its metadata, and checks that its files contain all items.
    *
    * @throws CheckpointError MTL_TORCH_FILE_INVALID if the metadata violate the format
-   * @throws CheckpointError MTL_CHECKPOINT_IO or MTL_CHECKPOINT_DENIED if they cannot be read
+   * @throws CheckpointError MTL_CHECKPOINT_IO or MTL_CHECKPOINT_DENIED if the metadata cannot be read
    */
   static async open(path: string): Promise<DistributedTorchDirectory> {
     const file = join(path, distributedMetadataName);
@@ -66,8 +66,8 @@ export class DistributedTorchDirectory {
   /**
    * Reads a tensor or a box of it.
    *
-   * @param options.slices one [start, end) per dimension. Default: the whole tensor
-   * @param options.target memory whose size is exactly the row-major bytes of the box. Default: allocated
+   * @param options.slices a range [start, end) for each dimension. Default: the complete tensor
+   * @param options.target memory with exactly the size of the box. Default: allocated
    * @throws CheckpointError MTL_TORCH_FILE_INVALID, MTL_CHECKPOINT_*; UsageError MTL_TORCH_FILE_TARGET
    */
   async read(options: {
@@ -188,14 +188,14 @@ async function withRange<Result>(path: string, body: (range: FileRange) => Promi
   }
 }
 
-/** An item of a data file; an item is itself a file of torch.save. */
+/** An item of a data file, which is itself a file of torch.save. */
 interface StoredItem {
   readonly file: string;
   readonly offset: number;
   readonly length: number;
 }
 
-/** A box of a tensor, and where it is stored. */
+/** A box of a tensor, with its location. */
 interface StoredChunk {
   readonly slices: readonly Slice[];
   readonly item: StoredItem;
@@ -212,7 +212,7 @@ interface DistributedTensor {
   readonly chunks: readonly StoredChunk[];
 }
 
-/** The metadata of a distributed checkpoint: which items it has and where they are. */
+/** The metadata of a distributed checkpoint: its items, with their locations. */
 interface DistributedMetadata {
   readonly tensors: ReadonlyMap<string, DistributedTensor>;
   /** Items that are not tensors, by name. */
@@ -222,8 +222,8 @@ interface DistributedMetadata {
 const classes = 'torch.distributed.checkpoint.metadata.';
 
 /**
- * Parses the pickle of the `.metadata` of torch.distributed.checkpoint. Sizes, boxes and files are checked,
- * and also that the boxes of each tensor cover it.
+ * Parses the pickle of the `.metadata` of torch.distributed.checkpoint. Checks sizes, boxes and files, and
+ * that the boxes of each tensor cover the tensor.
  *
  * @throws CheckpointError MTL_TORCH_FILE_INVALID
  */
@@ -250,7 +250,7 @@ function parseDistributedMetadata(content: unknown, path: string): DistributedMe
   return { tensors, objects };
 }
 
-/** Joins a name and an offset into one key. */
+/** Joins a name and an offset into a key. */
 const joinKey = (name: string, offsets: readonly number[] | undefined): string =>
   JSON.stringify([name, offsets ?? null]);
 

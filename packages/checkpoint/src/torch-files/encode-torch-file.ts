@@ -12,15 +12,15 @@ interface TensorToEncode {
   readonly bytes: Uint8Array;
 }
 
-/** Returns the bytes of a file from which torch.load reads this value, in parts. */
+/** Returns the bytes of a file from which torch.load reads this value, as a list of buffers. */
 export function encodeTorchObject(value: PickleValue): readonly Uint8Array[] {
   return encodeEntries([['data.pkl', writePickle(value)]]);
 }
 
 /**
- * Returns the bytes of a file from which torch.load reads this tensor, in parts.
+ * Returns the bytes of a file from which torch.load reads this tensor, as a list of buffers.
  *
- * @throws UsageError MTL_TORCH_FILE_DTYPE for a dtype that torch.save has no storage for
+ * @throws UsageError MTL_TORCH_FILE_DTYPE for a dtype without a storage in torch.save
  */
 export function encodeTorchTensor({ dtype, shape, bytes }: TensorToEncode): readonly Uint8Array[] {
   const storage = findStorageClass(dtype);
@@ -59,7 +59,7 @@ function encodeEntries(
   return [...all.flatMap(([, bytes], index) => [plan.headers[index]!, bytes]), plan.directory];
 }
 
-/** An entry of a zip file to be written; the caller writes its content. */
+/** An entry of a zip file to write. The caller writes its content. */
 interface PlannedEntry {
   readonly name: string;
   readonly bytes: number;
@@ -68,14 +68,14 @@ interface PlannedEntry {
 }
 
 /**
- * The parts of a zip file around the contents of its entries: the bytes before each entry, and the directory
+ * The bytes of a zip file around the contents of its entries: the bytes before each entry, and the directory
  * at the end.
  */
 interface ZipPlan {
   /** The bytes before the content of each entry: padding and header. */
   readonly headers: readonly Buffer[];
   readonly directory: Buffer;
-  /** The number of bytes of the whole file. */
+  /** The number of bytes of the complete file. */
   readonly bytes: number;
 }
 

@@ -2,7 +2,7 @@ import type { FileHandle } from 'node:fs/promises';
 import { CheckpointError } from '@mtl/errors';
 import { readFully } from '../files/run-reader.js';
 
-/** The bytes [start, start + length) of an open file: a whole file, or an item within a file. */
+/** The bytes [start, start + length) of an open file: a complete file, or an item in a file. */
 export class FileRange {
   readonly handle: FileHandle;
   readonly path: string;
@@ -27,7 +27,7 @@ export class FileRange {
     return new FileRange({ handle: this.handle, path: this.path, start: this.start + start, length });
   }
 
-  /** Reads the bytes [start, start + length), after checking that the range contains them. */
+  /** Reads the bytes [start, start + length) after checking that the range contains them. */
   async read(start: number, length: number): Promise<Buffer> {
     this.#check(start, length);
     const bytes = Buffer.allocUnsafeSlow(length);

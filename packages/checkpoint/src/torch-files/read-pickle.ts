@@ -1,4 +1,4 @@
-/** A class or a function that a pickle names. It is never imported and never called. */
+/** A class or function that a pickle names. It is never imported or called. */
 export class PickledGlobal {
   readonly module: string;
   readonly name: string;
@@ -15,7 +15,7 @@ export class PickledGlobal {
 }
 
 /**
- * An object that a pickle would create by a call, as data: the name of the called class or function, its
+ * An object that a pickle would create with a call, as data: the name of the called class or function, its
  * arguments, and the object's state.
  */
 export class PickledObject {
@@ -37,21 +37,21 @@ export class PickledObject {
 }
 
 /**
- * Functions that replace calls in the pickle, by full name of the callee. All other calls become opaque
- * objects. The functions are pure and part of this package.
+ * Functions that replace calls in the pickle, by the full name of the callee. All other calls become opaque
+ * objects. The functions are pure, and belong to this package.
  */
 export type PickleConstructors = ReadonlyMap<string, (parameters: readonly unknown[]) => unknown>;
 
 export interface ReadPickleOptions {
   readonly constructors: PickleConstructors;
-  /** Returns the value for a persistent identifier, which stands for an object outside of the pickle. */
+  /** Returns the value for a persistent identifier, which represents an object outside of the pickle. */
   persistent(identifier: unknown): unknown;
   /** Returns the error about bytes that are not a valid pickle. */
   invalid(problem: string): Error;
 }
 
 /**
- * Reads pickle protocols 2 to 5 as data: nothing is imported, and only `constructors` are called. Lists and
+ * Reads pickle protocols 2 to 5 as data. Nothing is imported, and only `constructors` are called. Lists and
  * tuples become arrays, dictionaries become Maps, and calls become a {@link PickledObject}. The reader does
  * not recurse, and its memory is proportional to the number of bytes.
  *
@@ -122,7 +122,7 @@ class PickleReader {
     return taken;
   }
 
-  /** Reads a length field of 1, 4 or 8 bytes, then the number of bytes that it states. */
+  /** Reads a length field of 1, 4 or 8 bytes, then this number of bytes. */
   takeCounted(lengthBytes: 1 | 4 | 8): Buffer {
     const length = this.take(lengthBytes);
     return this.take(

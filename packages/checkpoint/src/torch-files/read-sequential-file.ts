@@ -17,7 +17,7 @@ const magic = Buffer.from('80028a0a6cfc9c46f9206aa850192e', 'hex');
 const numPickles = 5;
 const version = 1001;
 
-/** Returns whether a version of torch.save before 1.6 wrote the file. */
+/** Returns true if a version of torch.save before 1.6 wrote the file. */
 export async function beginsSequentialFile(range: FileRange): Promise<boolean> {
   return range.length >= magic.length && (await range.read(0, magic.length)).equals(magic);
 }
@@ -56,10 +56,7 @@ export async function readSequentialFile(range: FileRange): Promise<TorchFileCon
 
 type Storages = ReadonlyMap<string, StorageReference>;
 
-/**
- * Reads the pickles. Their length is not known in advance, so more bytes are read until the pickles are
- * complete.
- */
+/** Reads the pickles. Their length is unknown, so more bytes are read until the pickles are complete. */
 async function readStructure(range: FileRange) {
   const { path } = range;
   for (let length = 1 << 20; ; length *= 4) {
@@ -68,7 +65,7 @@ async function readStructure(range: FileRange) {
     const options = torchPickleOptions(path);
     const persistent = (identifier: unknown): unknown => {
       const reference = options.persistent(identifier);
-      // the size of every storage must be known to find the next one
+      // the size of every storage is needed to find the next storage
       if (!(reference instanceof StorageReference))
         throw options.invalid('it has storages of an unknown data type');
       const [, , , , , view] = identifier as readonly unknown[];

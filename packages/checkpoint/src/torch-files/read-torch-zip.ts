@@ -49,7 +49,7 @@ export async function readTorchZip(range: FileRange): Promise<TorchFileContents>
 interface ZipEntry {
   readonly name: string;
   readonly bytes: number;
-  /** CRC-32 of the entry's bytes; 0 if the writer omitted it. */
+  /** CRC-32 of the entry's bytes; 0 if the writer omitted the checksum. */
   readonly checksum: number;
   /** The offset of the entry's local header in the zip file. */
   readonly headerStart: number;
@@ -182,7 +182,7 @@ function parseEntry(
   ];
   const wide = wideFields(extra);
   const wideField = (value: number): number => (value === inZip64 ? Number(wide.shift() ?? inZip64) : value);
-  // the fields are read in the order in which the format stores them
+  // the fields are read in the order of the format
   const entry = { name, checksum: header.readUInt32LE(16), bytes: wideField(bytes) };
   const stored = wideField(compressed);
   if (stored !== entry.bytes) {

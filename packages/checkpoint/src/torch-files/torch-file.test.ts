@@ -21,7 +21,7 @@ async function opened(parts: readonly Uint8Array[]): Promise<TorchFile> {
   return await TorchFile.open(path);
 }
 
-/** Returns a file whose pickle is these bytes. */
+/** Returns a file with these bytes as its pickle. */
 function withPickle(pickle: Buffer): readonly Uint8Array[] {
   const plan = planZip([{ name: 'a/data.pkl', bytes: pickle.length, checksum: 0 }]);
   return [plan.headers[0]!, pickle, plan.directory];
@@ -123,7 +123,7 @@ describe('a tensor', () => {
     await file.close();
   });
 
-  /** Returns the pickle of a tensor whose storage does not exist. */
+  /** Returns the pickle of a tensor without a storage. */
   function declared(shape: readonly number[], strides: readonly number[], numElements: number): Buffer {
     const storage = ['storage', new PickledGlobal('torch', 'FloatStorage'), '0', 'cpu', numElements];
     const parameters = [
@@ -157,7 +157,7 @@ describe('a file of before version 1.6', () => {
     ...[new PersistentIdentifier(new PickledTuple(storage)), 1],
     ...[new PickledTuple([3]), new PickledTuple([1]), false, null],
   ]);
-  /** A text that is longer than the part of a file that is read first. */
+  /** the text is longer than the first section that is read */
   const text = 'x'.repeat(3 << 20);
 
   function sequential({ version = 1001, isLittleEndian = true, numElements = 4 } = {}): readonly Buffer[] {
@@ -204,7 +204,7 @@ describe('a zip file', () => {
       { name: 'a/data/0', bytes: numElements, checksum: 0 },
       { name: 'a/data.pkl', bytes: pickle.length, checksum: 0 },
     ]);
-    // a hole: it takes no space
+    // a sparse file, which takes no disk space
     const large = join(directory, 'large.pt');
     const [first, second] = plan.headers as [Buffer, Buffer];
     const end = first.length + numElements;

@@ -7,9 +7,9 @@ import { readTorchZip } from './read-torch-zip.js';
 import type { FindStorage, StoredStorage, TorchFileContents, TorchTensor } from './torch-tensor.js';
 
 /**
- * A file of torch.save. Since version 1.6 it is a zip file with a pickle and the bytes of the tensors;
- * before, it is a sequence of pickles and bytes. No code in the pickle is executed: it is read as data (Maps,
- * arrays, numbers, strings, {@link TorchTensor}), and instances of unknown classes become `PickledObject`s.
+ * A file of torch.save. Since version 1.6, it is a zip file with a pickle and the bytes of the tensors. Older
+ * files are a sequence of pickles and bytes. The pickle is read as data (Maps, arrays, numbers, strings,
+ * {@link TorchTensor}), and no code in it is executed. Instances of unknown classes become `PickledObject`s.
  * The values of tensors are read only on request.
  */
 export class TorchFile {
@@ -35,8 +35,8 @@ export class TorchFile {
   /**
    * Opens a file and reads its pickle.
    *
-   * @throws CheckpointError MTL_TORCH_FILE_INVALID if it violates the format
-   * @throws CheckpointError MTL_CHECKPOINT_IO or MTL_CHECKPOINT_DENIED if it cannot be read
+   * @throws CheckpointError MTL_TORCH_FILE_INVALID if the file violates the format
+   * @throws CheckpointError MTL_CHECKPOINT_IO or MTL_CHECKPOINT_DENIED if the file cannot be read
    */
   static async open(path: string): Promise<TorchFile> {
     const handle = await openRegularFile(path).catch((error: unknown) => {
@@ -53,7 +53,7 @@ export class TorchFile {
     }
   }
 
-  /** Reads a file that is an item of another file; the caller closes the outer file. */
+  /** Reads a file that is an item of another file. The caller closes the outer file. */
   static async read(range: FileRange, { ownsHandle = false } = {}): Promise<TorchFile> {
     const isSequential = await beginsSequentialFile(range);
     const parts = await (isSequential ? readSequentialFile(range) : readTorchZip(range));
@@ -79,13 +79,12 @@ export class TorchFile {
   /**
    * Reads a tensor.
    *
-   * @returns its values, little-endian and row-major
-   * @throws CheckpointError MTL_TORCH_FILE_INVALID if the file does not contain them or their checksum is
-   *   wrong
+   * @returns the tensor's values, little-endian and row-major
+   * @throws CheckpointError MTL_TORCH_FILE_INVALID if the file lacks the values or their checksum is wrong
    */
   async readTensor(tensor: TorchTensor): Promise<Uint8Array> {
     const size = dtypeBytes[tensor.dtype];
-    // this check comes first, so that memory is allocated only for a size that the file really has
+    // this check comes first, so that memory is allocated only for a size that the file contains
     const { start, bytes, check } = await this.#place(tensor);
     const values = new Uint8Array(tensor.numElements * size);
     if (tensor.numElements === 0) return values;

@@ -8,7 +8,7 @@ export interface TorchStorage {
   readonly numElements: number;
 }
 
-/** A tensor in a file of PyTorch: a view of a storage. `TorchFile.readTensor` reads its values. */
+/** A tensor in a file of PyTorch, which is a view of a storage. `TorchFile.readTensor` reads its values. */
 export class TorchTensor {
   readonly dtype: Dtype;
   readonly shape: readonly number[];
@@ -45,7 +45,7 @@ export class TorchTensor {
     return true;
   }
 
-  /** A sentence that says why the tensor cannot be a view of its storage; undefined if it can. */
+  /** A sentence with the reason why the tensor cannot be a view of its storage; undefined if it can. */
   get defect(): string | undefined {
     const { shape, strides, offset, storage } = this;
     const isCount = (value: unknown): boolean => Number.isSafeInteger(value) && (value as number) >= 0;
@@ -55,13 +55,13 @@ export class TorchTensor {
       return 'its strides are no counts';
     const available = Math.floor((storage.numElements * dtypeBytes[storage.dtype]) / dtypeBytes[this.dtype]);
     const last = shape.reduce((sum, size, dim) => sum + (size - 1) * strides[dim]!, offset);
-    // an expanded tensor (stride 0) could take more memory than the file has bytes, so it is refused
+    // an expanded tensor (stride 0) could take more memory than the file has bytes, so it is an error
     if (this.numElements === 0 || (last < available && this.numElements <= available)) return undefined;
     return `a tensor [${shape.join(', ')}] is larger than its storage of ${available} elements`;
   }
 }
 
-/** Where the bytes of a storage are in its file. */
+/** The location of a storage's bytes in its file. */
 export interface StoredStorage {
   readonly start: number;
   readonly bytes: number;

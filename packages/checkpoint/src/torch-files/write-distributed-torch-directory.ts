@@ -11,7 +11,7 @@ import { PickledGlobal, PickledObject } from './read-pickle.js';
 import { findTorchName } from './torch-pickle.js';
 import { PickledTuple, type PickleValue, writePickle } from './write-pickle.js';
 
-/** A tensor to write, as boxes that cover it. The bytes are requested one box after the other. */
+/** A tensor to write, as boxes that cover it. The bytes are requested box by box. */
 export interface DistributedTensorSource {
   readonly name: string;
   readonly dtype: Dtype;
@@ -37,8 +37,8 @@ interface WrittenChunk {
 const dataFile = '__0_0.distcp';
 
 /**
- * Writes tensors in the form in which one process of torch.distributed.checkpoint saves them: a data file and
- * `.metadata`. The directory must exist. Memory: the largest box.
+ * Writes tensors like a single process of torch.distributed.checkpoint: a data file and `.metadata`. The
+ * directory must exist. Memory: the largest box.
  *
  * @throws CheckpointError MTL_NOT_FINITE, MTL_CHECKPOINT_DISK_FULL, _DENIED, _IO
  * @throws UsageError MTL_TORCH_FILE_DTYPE; MTL_TORCH_FILE_SOURCE if a box does not have the declared number

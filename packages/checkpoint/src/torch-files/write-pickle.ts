@@ -19,7 +19,7 @@ export class PersistentIdentifier {
 }
 
 /**
- * A value that a pickle can contain. Dictionaries are Maps; instances of classes are {@link PickledObject}s,
+ * A value that a pickle can contain. Dictionaries are Maps. Instances of classes are {@link PickledObject}s,
  * whose parameters and state are also such values.
  */
 export type PickleValue =
@@ -80,7 +80,7 @@ function writeTuple(items: readonly PickleValue[], parts: Buffer[]): void {
 }
 
 /**
- * Writes an object. A function is written as a call; an instance of a class is created without its
+ * Writes an object. A function is written as a call. An instance of a class is created without its
  * constructor, and its state is set.
  */
 function writeObject({ path, parameters, state }: PickledObject, parts: Buffer[]): void {

@@ -20,7 +20,7 @@ export function commandLineError(error: CommanderError, at: Command): Configurat
     const names = at.commands.map((known) => known.name());
     return new ConfigurationError('MTL_COMMAND_MISSING', `${command} does nothing without a subcommand`, {
       expected: `${command} ${names.join(' | ')}`,
-      remedy: `${command} --help describes each of them`,
+      remedy: `${command} --help describes each`,
     });
   }
   const [what = '', suggestion = ''] = error.message.replace(/^error: /, '').split('\n');
@@ -78,7 +78,7 @@ export function missingWordsError(
 }
 
 /**
- * Refuses options of the command itself among the flags of the training run, which come after `--`.
+ * Rejects options of the command itself after `--`, where the flags of the training run begin.
  *
  * @throws ConfigurationError `MTL_FLAG_ARGUMENT`
  */

@@ -25,9 +25,9 @@ export const newModelCommand = (name: string, description: string): MtlCommand =
   addFlags(newCommand(name, description), inferenceFlags, { filled: true });
 
 /**
- * Returns the flag that a model's directory belongs to. It is `load-hf` for a directory of the transformers
- * library, which contains a config.json, and `load` for a directory of checkpoints. The name of a model on
- * the Hub, `org/name`, belongs to `load-hf`, unless a path of this name exists.
+ * Returns the flag that accepts a model's directory: `load-hf` for a directory of the transformers library,
+ * which contains a config.json, and `load` for a directory of checkpoints. The name of a model on the Hub,
+ * `org/name`, belongs to `load-hf`, unless a path of this name exists.
  *
  * @param directory the value of `flag`, or of an operand if `flag` is empty
  * @throws ConfigurationError MTL_MODEL_NONE if the directory does not exist
@@ -53,7 +53,7 @@ export function withModelDirectory<Values extends ModelFlagValues>(
   const other = flags.load ?? flags.loadHf;
   if (other !== undefined) {
     throw new ConfigurationError('MTL_FLAG_CONFLICT', `${directory} and ${other} are two models`, {
-      remedy: 'leave one of them out',
+      remedy: 'leave out one',
     });
   }
   const isHuggingFace = flagOfModel(directory, '') === 'load-hf';
@@ -75,7 +75,7 @@ export function missingModelOrDirectory(
   return [{ name: '--load (or --load-hf, or the directory alone)', usage: 'DIR' }];
 }
 
-/** Returns the missing flag for a model; empty if one is given. */
+/** Returns the missing flag for a model; empty if a flag names a model. */
 export function missingModel({ load, loadHf }: Partial<ModelFlagValues>): readonly MissingWord[] {
   if (load !== undefined || loadHf !== undefined) return [];
   return [{ name: '--load (or --load-hf)', usage: '--load DIR' }];
@@ -91,8 +91,8 @@ export async function loadModelOfFlags(
   { processes, numLocal, isFirst }: SharingProcesses = alone,
 ): Promise<LoadedGpt> {
   if (flags.bf16 === true && flags.fp16 === true) {
-    throw new ConfigurationError('MTL_FLAG_CONFLICT', '--bf16 and --fp16: a model computes in one of them', {
-      remedy: 'leave one of them out',
+    throw new ConfigurationError('MTL_FLAG_CONFLICT', '--bf16 and --fp16: a model computes in only one', {
+      remedy: 'leave out one',
     });
   }
   const dtype: DType = flags.bf16 === true ? 'bfloat16' : flags.fp16 === true ? 'float16' : 'float32';

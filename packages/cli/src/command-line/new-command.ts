@@ -9,12 +9,12 @@ import {
   missingWordsError,
 } from './command-line-error.js';
 
-/** Returns the missing flags and operands of a command line, given the values and operands that it has. */
+/** Returns the missing flags and operands of a command line. */
 type FindMissing<Values> = (values: Values, operands: readonly string[]) => readonly MissingWord[];
 
 /**
- * A command whose errors are coded. One error names all missing flags and operands. A flag that is given
- * twice is refused, because the intended value is unknown.
+ * A command whose errors are coded. One error names all missing flags and operands. A repeated flag is
+ * rejected, because the intended value is unknown.
  */
 export class MtlCommand extends Command {
   override createCommand(name?: string): Command {
@@ -36,16 +36,16 @@ export class MtlCommand extends Command {
    * Declares flags that are required depending on other flags, in addition to options and operands that are
    * always required.
    *
-   * @param find returns the missing flags. It is called before the action, with the given values; values of
-   *   required options may be missing. It throws if the given values contradict each other, because adding
-   *   flags would not help then.
+   * @param find returns the missing flags. The command calls it before the action, with the given values,
+   *   which may lack required options. It throws if the given values contradict each other, because adding
+   *   flags would not help.
    */
   requires<Values extends object>(find: FindMissing<Values>): this {
     this.#findMissing = find;
     return this;
   }
 
-  /** Refuses unknown flags first. Commander would report a missing flag that the user only misspelled. */
+  /** Rejects unknown flags first. Commander would report a missing flag that the user only misspelled. */
   override parseOptions(argv: string[]): ParseOptionsResult {
     const parsed = super.parseOptions(argv);
     const [unknown] = parsed.unknown;
@@ -79,7 +79,9 @@ export class MtlCommand extends Command {
     });
   }
 
-  /** Throws one error for all missing flags and operands; commander would name only the first. */
+  /**
+   * Throws one error that names all missing flags and operands. Commander's error would name only the first.
+   */
   #refuseMissing(operands: readonly string[]): void {
     const values = this.opts();
     const [first, ...others] = [
@@ -119,10 +121,10 @@ export class MtlCommand extends Command {
 
 type Describable = Pick<Option, 'description' | 'argChoices' | 'defaultValue' | 'defaultValueDescription'>;
 
-/** Returns a description with its choices and its default, formatted as in the help of training flags. */
+/** Returns a description with choices and default, formatted like the help of training flags. */
 function describe({ description, argChoices, defaultValue, defaultValueDescription }: Describable): string {
   const shown = defaultValueDescription ?? (defaultValue === undefined ? undefined : String(defaultValue));
-  // the description itself may end with a default in words
+  // the description itself may end with a default in brackets
   const [text, words] = description.split(/ (?=\[)/) as [string, string?];
   const inWords = words ?? (shown === undefined ? undefined : `[${shown}]`);
   return [
@@ -143,7 +145,7 @@ export function newCommand(name: string, description: string): MtlCommand {
       optionDescription: describe,
       argumentDescription: (argument) => describe(argument as Describable),
       subcommandDescription: (each) =>
-        // commander adds the command help itself
+        // commander adds the help command without this project's wording
         each.name() === 'help' ? 'Shows the help of a command.' : each.description(),
     })
     .configureOutput({ writeErr: () => {} })

@@ -44,7 +44,7 @@ export function numberOption(
   });
 }
 
-/** Returns an option that takes one of some names; or `several` of them, with commas between them. */
+/** Returns an option that takes one of several names, or with `several` a list of names with commas. */
 export function choiceOption(
   flags: string,
   description: string,
@@ -66,7 +66,7 @@ export function choiceOption(
 
 const suggestions = new WeakMap<Option, readonly string[]>();
 
-/** Sets names that shells complete for an option that also takes other values. */
+/** Sets names that shells complete for an option. The option also accepts other values. */
 export function suggestValues(option: Option, names: readonly string[]): Option {
   suggestions.set(option, names);
   return option;

@@ -19,7 +19,7 @@ export const sharingSizes = (values: object): Readonly<Record<string, number | u
     Object.keys(sharingFlags).map((flag) => [flag, (values as Record<string, number>)[camelCase(flag)]]),
   );
 
-/** This process, as one of the processes that share a model. */
+/** A process of the group that shares a model. */
 export interface SharingProcesses {
   /** The processes that share the model; undefined for a single process. */
   readonly processes: TrainingProcesses | undefined;
@@ -36,7 +36,7 @@ export const addSharingFlags = (command: MtlCommand): MtlCommand =>
   addFlags(command, sharingFlags, { filled: true });
 
 /**
- * Runs a task as one of the processes that a launcher has started, or in a single process.
+ * Runs a task in a single process, or in each of the processes that a launcher has started.
  *
  * @throws ConfigurationError `MTL_WORLD_SIZE` unless the number of processes matches the flags;
  *   `MTL_EXPERT_PARALLEL_SIZE` for experts that cannot be divided over the processes that share a layer
@@ -62,14 +62,14 @@ export async function withSharingProcesses(
         `${size} process(es) for a model that ${asked} share: ${text}`,
         {
           expected: `${asked} processes`,
-          remedy: `start as many with npx mtl run --nproc-per-node ${asked}, or choose sizes whose product is ${size}`,
+          remedy: `start this number with npx mtl run --nproc-per-node ${asked}, or choose sizes whose product is ${size}`,
         },
       );
     }
     const processes = world && new TrainingProcesses({ world, parallel });
     await task({ processes, numLocal: local.size, isFirst: processes?.isFirst ?? true });
   } catch (error) {
-    // makes the other processes end with this error, instead of waiting for this process
+    // ends the other processes with this error, so that they do not wait for this process
     world?.abort(error as Error);
     throw error;
   }

@@ -1,5 +1,5 @@
 /**
- * Replaces `_` by `-` in the names of flags before the program, since torchrun accepts both. The program's
+ * Replaces `_` by `-` in the names of flags before the program, because torchrun accepts both. The program's
  * own flags are not changed.
  */
 export function withDashes(argv: readonly string[]): string[] {

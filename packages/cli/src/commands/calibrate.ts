@@ -32,7 +32,7 @@ interface CalibrateFlags {
   readonly json?: true;
   readonly quick?: true;
   /**
-   * The file that the first process writes, and the number of threads; set only in processes that measure.
+   * The file for the first process's results, and the number of threads. Set only in processes that measure.
    */
   readonly rates?: string;
   readonly threads?: number;
@@ -116,8 +116,8 @@ interface ProcessLayout {
 }
 
 /**
- * Returns the layouts of processes and threads to measure on a CPU with `numCores` cores: one process on one
- * core, one on all cores, two processes, and the largest number of processes.
+ * Returns the layouts of processes and threads to measure on a CPU with `numCores` cores: one process with
+ * one core, one process with all cores, two processes, and the largest number of processes.
  */
 export function listLayouts(numCores: number): ProcessLayout[] {
   const all = [
@@ -130,8 +130,8 @@ export function listLayouts(numCores: number): ProcessLayout[] {
 }
 
 /**
- * Returns the layouts to measure on GPUs: one process alone, and one process for each GPU. All CPU cores are
- * used, as they make the initial weights.
+ * Returns the layouts to measure on GPUs: one process alone, and one process for each GPU. The processes use
+ * all CPU cores, because they make the initial weights.
  */
 const layoutsOfGpus = (numGpus: number): ProcessLayout[] =>
   [...new Set([1, numGpus])].map((numProcesses) => ({
@@ -163,7 +163,7 @@ async function measureAsRank(file: string, { threads = 1, quick, device }: Calib
   process.stderr.write(`algorithms of matmuls: ${numNew} chosen by time, kept in ${path}\n`);
 }
 
-/** Writes a file atomically, by one rename. */
+/** Writes a file atomically, with one rename. */
 function publish(path: string, text: string): void {
   const temporary = `${path}.${process.pid}.tmp`;
   try {
@@ -180,8 +180,8 @@ function publish(path: string, text: string): void {
 }
 
 /**
- * The largest relative spread of measurements that is reported without a note. A larger spread means that
- * other processes were using the machine.
+ * The largest relative spread of measurements that is reported without a note. A larger spread indicates that
+ * other processes used the machine.
  */
 const tolerableSpread = 0.1;
 

@@ -11,7 +11,7 @@ const template = new ChatTemplate({
   specialTokens: { eos_token: '<|endoftext|>' },
 });
 
-/** Makes a model that answers every prompt with the same text, then ends. `prompts` collects its inputs. */
+/** Makes a model whose answer to every prompt is the same text. `prompts` collects its inputs. */
 function modelThatSays(text: string, maximumContext = 64) {
   const prompts: string[] = [];
   const tokens = [...tokenizer.encode(text), tokenizer.eod];

@@ -80,16 +80,16 @@ async function runChat(directory: string | undefined, flags: ChatFlags): Promise
 
 export interface ConverseOptions {
   readonly session: Pick<ChatSession, 'say'>;
-  /** The input: a terminal, or a pipe with one message on each line. */
+  /** The input: a terminal, or a pipe with a message on each line. */
   readonly input: NodeJS.ReadableStream & { readonly isTTY?: boolean };
   readonly output: NodeJS.WritableStream;
-  /** Called with errors that end a turn, but not the conversation. */
+  /** Receives errors that end a turn, but not the conversation. */
   readonly onNotice: (text: string) => void;
 }
 
 /**
- * Holds a conversation line by line until the input ends. Ctrl-C (SIGINT) ends the answer that is being
- * generated; if none is, it ends the conversation.
+ * Holds a conversation line by line until the input ends. Ctrl-C (SIGINT) ends the current answer, or the
+ * conversation if no answer is being generated.
  *
  * @returns the exit status: 0, or 130 when SIGINT ended the conversation
  */
@@ -155,7 +155,7 @@ export interface ChatSessionOptions {
   readonly model: GenerateOptions['model'];
   readonly tokenizer: Tokenizer;
   readonly template: ChatTemplate;
-  /** Ids of the tokens that end an answer; they are not shown. */
+  /** Ids of the tokens that end an answer. They are not printed. */
   readonly stopTokens: readonly number[];
   /** The message with the role `system` that begins the conversation. */
   readonly system?: string | undefined;
@@ -182,8 +182,8 @@ export class ChatSession {
   }
 
   /**
-   * Sends a message to the model, and yields the answer piece by piece. If it is aborted, the generated part
-   * of the answer stays in the conversation.
+   * Sends a message to the model, and yields parts of the answer as they are generated. After an abort, the
+   * conversation keeps the generated part.
    *
    * @throws DataError MTL_CONTEXT for a message that alone fills the context, or MTL_CHAT_TEMPLATE; the
    *   message is then not added to the conversation. The signal's reason when aborted
@@ -219,8 +219,8 @@ export class ChatSession {
   }
 
   /**
-   * Returns the tokens of the conversation with one more message. If it is too long, the oldest turns are
-   * dropped.
+   * Returns the tokens of the conversation with a new message. Drops the oldest turns if the conversation is
+   * too long.
    */
   #promptWith(message: ChatMessage): readonly number[] {
     const { model, maxNewTokens, onNotice } = this.#options;

@@ -94,8 +94,8 @@ function formatCheckpoint(checkpoint: Checkpoint): string {
 }
 
 /**
- * Makes `mtl checkpoint verify`. It compares every byte of checkpoints with checksums, finds values that are
- * not finite, and compares the index of Hugging Face shards with the checkpoint.
+ * Makes `mtl checkpoint verify`. The command compares every byte of checkpoints with checksums, finds values
+ * that are not finite, and compares the index of Hugging Face shards with the checkpoint.
  */
 function verifyCheckpointsCommand(): Command {
   return newCommand('verify', 'Compares every byte of checkpoints with its checksum; finds NaN and infinity.')
@@ -138,8 +138,8 @@ async function verify(directory: string, { json }: { json?: true }): Promise<voi
 const indexName = 'model.safetensors.index.json';
 
 /**
- * Returns whether a directory belongs to the transformers library. Checkpoints of this project may have the
- * same index, but also have a manifest.json.
+ * Returns true if a directory belongs to the transformers library. Checkpoints of this project may have the
+ * same index, but they also have a manifest.json.
  */
 function isHuggingFace(directory: string): boolean {
   const has = (name: string): boolean => existsSync(join(directory, name));
@@ -168,7 +168,7 @@ async function verdictsOnCheckpoints(directory: string): Promise<Verdict[]> {
   return verdicts.sort((a, b) => a.iteration - b.iteration);
 }
 
-/** Verifies a checkpoint, then its index for Hugging Face's libraries if it has one. */
+/** Verifies a checkpoint, and its index for Hugging Face's libraries if the index exists. */
 async function verifyAll(checkpoint: Checkpoint): Promise<void> {
   await verifyCheckpoint(checkpoint, { requireFinite: true });
   if (existsSync(join(checkpoint.path, indexName))) await verifySafetensorsDirectory(checkpoint.path);

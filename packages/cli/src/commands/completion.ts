@@ -67,8 +67,8 @@ complete -F _mtl mtl gpt-train bert-train
 }
 
 /**
- * Returns the script that completes `mtl`, `gpt-train` and `bert-train` in zsh. It can be sourced, or stored
- * as `_mtl` in the `fpath`.
+ * Returns the script that completes `mtl`, `gpt-train` and `bert-train` in zsh. Users source the script, or
+ * store it as `_mtl` in the `fpath`.
  */
 function zshScript(commands: readonly CompletedCommand[]): string {
   return `#compdef mtl gpt-train bert-train
@@ -173,9 +173,9 @@ const quoted = (text: string): string => `'${text.replaceAll('\\', '\\\\').repla
 /**
  * Returns the tables of a script for bash or zsh, as functions that set variables. Both shells can run them.
  *
- * `_mtl_enter PATH WORD` returns whether WORD is a subcommand of the command at PATH; `_mtl_command PATH`
- * sets subcommands, flags and the kind of an operand; `_mtl_value PATH FLAG` sets the kind of a flag's value,
- * and fails for a switch.
+ * `_mtl_enter PATH WORD` succeeds if WORD is a subcommand of the command at PATH; `_mtl_command PATH` sets
+ * subcommands, flags and the kind of an operand; `_mtl_value PATH FLAG` sets the kind of a flag's value, and
+ * fails for a switch.
  */
 function shellTables(all: readonly CompletedCommand[]): string {
   const steps = all.filter(({ path }) => path !== '').map(({ path }) => quoted(stepTo(path)));
@@ -211,7 +211,7 @@ ${values.join('\n')}
 `;
 }
 
-/** Returns the path of a command with a slash before its last word: `data/prepare` for `data prepare`. */
+/** Returns the path of a command, with a slash before the last word: `data/prepare` for `data prepare`. */
 function stepTo(path: string): string {
   const at = path.lastIndexOf(' ');
   return `${path.slice(0, Math.max(0, at))}/${path.slice(at + 1)}`;
@@ -223,9 +223,9 @@ function formatSettings(value: CompletedValue | undefined): string {
 }
 
 /**
- * The body of the completion function for bash and zsh. It reads `before`, the words between `program` and
- * `current`, the word at the cursor. It then sets `reply_words` and `reply_files` to the possible
- * completions.
+ * The body of the completion function for bash and zsh. Its inputs are the variables `before` (the words
+ * between `program` and `current`) and `current`, the word at the cursor. It sets `reply_words` and
+ * `reply_files` to the possible completions.
  */
 const readWords = `  local command='' flag='' seen=0 word subcommands='' flags='' names='' files=0 many=0
   case "\${program##*/}" in
@@ -258,7 +258,7 @@ const readWords = `  local command='' flag='' seen=0 word subcommands='' flags='
   fi
 `;
 
-/** How a value is completed: with names, with files, or not at all. */
+/** The completion of a value: with names, with files, or none. */
 interface CompletedValue {
   readonly names: readonly string[];
   readonly takesFiles: boolean;
@@ -270,24 +270,24 @@ interface CompletedFlag {
   /** The spellings of the flag, such as `--help` and `-h`. */
   readonly words: readonly string[];
   readonly text: string;
-  /** How the flag's value is completed; undefined for a switch. */
+  /** The completion of the flag's value; undefined for a switch. */
   readonly value: CompletedValue | undefined;
 }
 
-/** A command, or the part of its command line after `--`. */
+/** A command, or the command line after `--`. */
 interface CompletedCommand {
   /**
    * The words of the command after `mtl`, such as `data prepare`; `plan --` means the words after the dashes.
    */
   readonly path: string;
-  /** The names of its subcommands, with their descriptions. */
+  /** The command's subcommands, with their descriptions. */
   readonly commands: ReadonlyArray<readonly [name: string, text: string]>;
   readonly flags: readonly CompletedFlag[];
-  /** How operands are completed; undefined if the command takes none. */
+  /** The completion of operands; undefined if the command takes none. */
   readonly operands: CompletedValue | undefined;
 }
 
-/** Commands that take the flags of a training program, with the kind of model that is trained. */
+/** Commands that take the flags of a training program, with the kind of model that the program trains. */
 const trainingPrograms: Readonly<Record<string, ModelKind>> = {
   'train gpt': 'gpt',
   'train bert': 'bert',
@@ -296,7 +296,7 @@ const trainingPrograms: Readonly<Record<string, ModelKind>> = {
   'plan --': 'gpt',
 };
 
-/** Flags that these commands process themselves, before the training program. */
+/** Flags that these commands process before they pass the rest to the training program. */
 const flagsBefore: Readonly<Record<string, readonly FlagOfProgram[]>> = {
   sft: [{ name: 'model', text: 'The model to fine-tune.', placeholder: 'DIR', names: [] }],
   'data build-index': [

@@ -35,7 +35,7 @@ Examples:
   mtl convert --load runs/shakespeare --to page shakespeare-page
                                                      (then npx serve shakespeare-page, or any other static server)`;
 
-/** Returns the table of formats for help: what can be read and written, and with which flags. */
+/** Returns the table of formats for help: the formats that the program reads and writes, with their flags. */
 function formatTable(formats: readonly WeightFormat[]): string {
   const rows = formats.map((format) => {
     const { name, path, description, dtypes } = format;
@@ -192,22 +192,23 @@ function formatUsage(name: string, { name: format, path }: WeightFormat): string
 }
 
 /**
- * Returns whether a conversion's format is the one that --to and --from name. A flag that is not given
+ * Returns true if a conversion's format is the one that --to and --from name. A flag that is not given
  * matches every format.
  */
 const isOfFormat = ({ format }: Conversion, { to, from }: ConvertFlags): boolean =>
   [to, from].every((name) => name === undefined || name === format.name);
 
 /**
- * Returns whether messages omit a conversion, because its format has a flag of its own that selects it, too.
+ * Returns true if messages omit a conversion, because another flag, the format's own one, selects the same
+ * conversion.
  */
 const isOtherSpelling = ({ format: { flags }, needs }: Conversion): boolean =>
   (needs.includes('to') && flags?.write !== undefined) ||
   (needs.includes('from') && flags?.read !== undefined);
 
 /**
- * Returns the missing flags of each conversion that accepts all given flags, sorted by their number. Empty if
- * no conversion accepts all given flags.
+ * Returns the missing flags of each conversion that accepts all given flags, sorted by the number of missing
+ * flags. The list is empty if no conversion accepts all given flags.
  */
 function missingOfConversions(given: readonly string[], flags: ConvertFlags): readonly (readonly string[])[] {
   const named = flags.to !== undefined || flags.from !== undefined;
@@ -285,8 +286,8 @@ async function convert(
 }
 
 /**
- * Returns a command that continues to train the model on the bundled corpus. It works as printed, and users
- * may change its values.
+ * Returns a command that continues to train the model on the bundled corpus. The command works as printed,
+ * and users may change its values.
  */
 function adviceFor(begun: BegunCheckpoint, save: string): string {
   const { kind, tokenizer, vocabularySize, modelType } = begun;

@@ -12,7 +12,7 @@ import type { Command } from 'commander';
 import { newCommand } from '../command-line/new-command.js';
 import { summaries } from './summaries.js';
 
-/** Makes `mtl doctor`, which reports the hardware and software that this machine has or lacks. */
+/** Makes `mtl doctor`, which reports the hardware and software of this machine and what is missing. */
 export function doctorCommand(): Command {
   return newCommand('doctor', summaries.doctor).option('--json', 'Prints JSON.').action(doctor);
 }
@@ -48,7 +48,9 @@ function formatFindings(found: readonly Finding[]): string {
 /** The result of one check. */
 interface Finding {
   readonly name: string;
-  /** `missing`: needed for training. `note`: absent but not required, or other useful information. */
+  /**
+   * `missing`: training needs it. `note`: useful information, such as an optional component that is absent.
+   */
   readonly status: 'ok' | 'note' | 'missing';
   readonly value: string;
   readonly remedy?: string;
@@ -130,7 +132,9 @@ function kernels(): readonly Finding[] {
   }
 }
 
-/** Reports where the kernels come from, and what native ones would gain where they are WebAssembly. */
+/**
+ * Reports whether the kernels are native or WebAssembly, and the speed-up of native kernels over WebAssembly.
+ */
 export function kernelsFinding({
   addonPath,
   isWebAssembly,
@@ -165,7 +169,7 @@ type Instructions = Pick<
   'detectedInstructionSet' | 'compiledInstructionSets' | 'usableInstructionSets' | 'instructionSet'
 >;
 
-/** Reports the instruction set of the kernels, and whether the machine supports a better one. */
+/** Reports the kernels' instruction set, and whether the machine supports a faster one. */
 export function instructionSetFinding(host: Instructions): Finding {
   const { detectedInstructionSet: detected, compiledInstructionSets: compiled, instructionSet } = host;
   const name = 'instruction set';
@@ -191,7 +195,7 @@ const tools = [
   { name: 'nvcc', commands: ['nvcc'], install: undefined },
 ] as const;
 
-/** Finds the tools that build the native kernels; users of a built package do not need them. */
+/** Finds the tools that build the native kernels. Users of a built package do not need these tools. */
 function compilers(): readonly Finding[] {
   return tools.map(({ name, commands, install }) => {
     for (const command of commands) {
@@ -223,11 +227,11 @@ function disk(): Finding {
 }
 
 /**
- * Returns a note about an absent component, with the remedy. The status is not `missing`, since a GPU is
+ * Returns a note about an absent component, with the remedy. The status is not `missing`, because a GPU is
  * never required.
  */
 function note(name: string, error: unknown): Finding {
-  // Without the kernels CUDA cannot be used either, but that is reported by the finding about the kernels.
+  // Without the kernels, CUDA cannot be used either. The finding about the kernels reports this case.
   if (!MtlError.isInstance(error)) throw error;
   const { message, remedy } = error;
   return { name, status: 'note', value: message, ...(remedy === undefined ? {} : { remedy }) };
@@ -280,8 +284,8 @@ function cudaFindings(): readonly Finding[] {
 }
 
 /**
- * Reports NCCL's version and path, or why it cannot be used. Also reports the backend with which processes of
- * a job would communicate on this machine.
+ * Reports NCCL's version and path, or the reason why NCCL cannot be used. Also reports the backend that a
+ * job's processes would use for communication on this machine.
  */
 function ncclFindings(): readonly Finding[] {
   // 0 without the CUDA library or a driver; another finding reports that

@@ -58,7 +58,7 @@ function missingFlags(values: FinetuneValues): readonly MissingWord[] {
     throw new ConfigurationError(
       'MTL_FLAG_CONFLICT',
       '--recompute-activations and --recompute-granularity full: --recompute-activations means --recompute-granularity selective',
-      { remedy: 'leave one of them out' },
+      { remedy: 'leave out one' },
     );
   }
   return missing;
@@ -82,7 +82,7 @@ async function runFinetune({ json, recomputeActivations, ...options }: FinetuneV
     const configuration = fineTuningConfiguration({ ...options, ...recomputed }, { isRestart });
     report = await fineTune({ configuration, world, local, job, onMessage });
   } catch (error) {
-    // makes the other processes end with this error, instead of waiting for this process
+    // ends the other processes with this error, so that they do not wait for this process
     world?.abort(error as Error);
     throw error;
   }

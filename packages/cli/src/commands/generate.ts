@@ -43,7 +43,7 @@ Examples:
   mtl generate SmolLM2-135M --prompt-file letter.txt --num-samples 3 --top-p 0.9
   mtl run --nproc-per-node 2 mtl -- generate --load runs/large --tensor-model-parallel-size 2`;
 
-/** `mtl generate`: continues a text, and prints each part as soon as it is generated. */
+/** Makes `mtl generate`, which continues a text and prints each part as soon as it is generated. */
 export function generateCommand(): Command {
   const command = addSharingFlags(newModelCommand('generate', summaries.generate))
     .argument(...modelOperand)
@@ -73,7 +73,9 @@ async function runGenerate(directory: string | undefined, given: GenerateFlags):
   await withSharingProcesses(flags, (sharing) => continueTexts({ flags, prompt, sharing }));
 }
 
-/** Continues texts. Every process that shares the model takes part; the first one writes the output. */
+/**
+ * Continues texts. Every process that shares the model takes part, and the first process writes the output.
+ */
 async function continueTexts(options: {
   readonly flags: GenerateFlags;
   readonly prompt: string;
@@ -99,7 +101,7 @@ async function continueTexts(options: {
 function checkPrompts({ prompt, promptFile }: GenerateFlags): void {
   if (prompt === undefined || promptFile === undefined) return;
   throw new ConfigurationError('MTL_FLAG_CONFLICT', '--prompt and --prompt-file are two prompts', {
-    remedy: 'leave one of them out',
+    remedy: 'leave out one',
   });
 }
 
@@ -124,7 +126,7 @@ function encodedPrompt(prompt: string, loaded: LoadedGpt): readonly number[] {
   return [...(tokenizer.startIds ?? []), ...tokenizer.encode(prompt)];
 }
 
-/** Warns if a prompt is longer than the context: the model then reads only its end. */
+/** Warns if a prompt is longer than the context, because the model then reads only the prompt's end. */
 function warnOfLongPrompt(numTokens: number, { model }: LoadedGpt): void {
   const { maximumContext } = model;
   if (numTokens <= maximumContext) return;
@@ -134,7 +136,10 @@ function warnOfLongPrompt(numTokens: number, { model }: LoadedGpt): void {
   );
 }
 
-/** The most samples that are computed together: each has keys and values of its own in memory. */
+/**
+ * The maximum number of samples that are computed together. Each sample has its own keys and values in
+ * memory.
+ */
 const mostSamplesAtOnce = 16;
 
 interface WriteSamplesOptions {
@@ -145,8 +150,8 @@ interface WriteSamplesOptions {
 }
 
 /**
- * Writes the samples in order, and computes them together: the first unfinished sample is written as its
- * tokens come, the others when it is their turn. Returns the number of tokens.
+ * Computes the samples together and writes them in order. Tokens of the first unfinished sample are written
+ * at once; other samples wait for their turn. Returns the number of tokens.
  */
 async function writeSamples(options: WriteSamplesOptions): Promise<number> {
   const { flags, prompt, loaded } = options;
@@ -179,7 +184,7 @@ async function writeSamples(options: WriteSamplesOptions): Promise<number> {
   return numTokens;
 }
 
-/** One of the samples of a prompt: it keeps its text until it begins, and then writes it as it comes. */
+/** A sample of a prompt. It buffers its text until its turn, and then writes new tokens at once. */
 class WrittenSample {
   readonly #number: number;
   readonly #options: WriteSamplesOptions;
@@ -202,7 +207,7 @@ class WrittenSample {
     return this.#finishReason !== undefined;
   }
 
-  /** Writes what the sample has so far; from here on it writes each token. */
+  /** Writes the buffered text. From now on, the sample writes each token at once. */
   begin(): void {
     const { flags, prompt, write } = this.#options;
     this.#hasBegun = true;

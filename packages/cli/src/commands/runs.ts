@@ -102,7 +102,7 @@ async function diff(a: string, b: string, { json }: { readonly json?: true }): P
   const comparison = compareRuns(runs);
   if (json === true) {
     const described = { runs: runs.map(runJson), ...comparison };
-    // undefined values, which one of the runs lacks, become null
+    // a value that one of the runs lacks is undefined, and becomes null in JSON
     process.stdout.write(`${JSON.stringify(described, (_, value: unknown) => value ?? null)}\n`);
     return;
   }
@@ -165,7 +165,7 @@ function formatLosses({ commonSteps, firstDifference, largest, last, validation 
   return `losses\n${lines.map((line) => `  ${line}\n`).join('')}`;
 }
 
-/** The largest number of layers that are listed; for more, only their number is printed. */
+/** The largest number of layers that are listed. For more layers, only their number is printed. */
 const mostLayers = 3;
 /** Smaller relative differences between float32 losses are attributed to rounding. */
 const rounding = 1e-5;

@@ -8,9 +8,10 @@ import { trainingCommand } from './train.js';
 const description =
   'Fine-tunes a GPT or a model of the Llama family on conversations: mtl sft --model DIR --train-data chats.jsonl ' +
   '--validation-fraction 0.05 --seq-length 2048 --save runs/chat. --model names a directory of the transformers ' +
-  'library or a model of the Hub, org/name, which is fetched (both mean --load-hf), or checkpoints of a training run (--load DIR --finetune); --load DIR alone goes ' +
-  'on with a run of this command. The loss counts on what the assistant says, by the chat template of the ' +
-  'tokenizer. Conversations are packed into samples and do not see each other. All flags of training hold too. ' +
+  'library or a model of the Hub, org/name, which is fetched (both mean --load-hf), or checkpoints of a training run (--load DIR --finetune); --load DIR alone ' +
+  'continues a run of this command. The loss counts only the words of the assistant, which the chat template of ' +
+  'the tokenizer marks. Conversations are packed into samples and do not attend to each other. All flags of ' +
+  'training apply. ' +
   'Defaults of this command: --epochs 3, --lr 2e-5, --lr-warmup-fraction 0.03, --micro-batch-size 4.';
 
 /** Default flags of a fine-tuning run on conversations. */
@@ -61,8 +62,8 @@ export function checkSftFlags({ values }: Pick<ParsedFlags, 'values'>): void {
 }
 
 /**
- * Replaces `--model DIR` on a command line by `--load-hf DIR`, for a directory of the transformers library or
- * a model of the Hub, or by `--load DIR --finetune`, for checkpoints.
+ * Replaces `--model DIR` on a command line. For a directory of the transformers library or a model of the
+ * Hub, the replacement is `--load-hf DIR`; for checkpoints, it is `--load DIR --finetune`.
  *
  * @throws ConfigurationError MTL_FLAG_VALUE_MISSING, MTL_FLAG_REPEATED, MTL_FLAG_CONFLICT, MTL_MODEL_NONE
  */
@@ -83,7 +84,7 @@ export function flagsOfModel(argv: readonly string[]): readonly string[] {
   const other = argv.find((word) => /^--(load|load[-_]hf)(=|$)/.test(word));
   if (other !== undefined) {
     throw new ConfigurationError('MTL_FLAG_CONFLICT', `--model ${directory} and ${other} name two models`, {
-      remedy: 'leave one of them out: --model to begin, --load to go on with a run',
+      remedy: 'leave out one: --model to begin, --load to go on with a run',
     });
   }
   const isHuggingFace = flagOfModel(directory, '--model') === 'load-hf';

@@ -39,16 +39,18 @@ export interface TrainingCommandOptions {
   readonly program: string;
   /** Values of flags that are set neither by command line, file, checkpoint nor preset. */
   readonly defaults?: Flags;
-  /** Checks the flags of the command line; throws an error to refuse them. */
+  /** Checks the flags of the command line. Throws an error for flags that the command rejects. */
   readonly checkFlags?: (flags: ParsedFlags) => void;
   /**
-   * Converts the words of the command line to flags of a training run. Default: they are such flags already.
+   * Converts the words of the command line to flags of a training run. Default: the words already are such
+   * flags.
    */
   readonly rewriteFlags?: (words: readonly string[]) => readonly string[];
 }
 
 /**
- * Makes a command that runs a training program, which parses all flags itself, with its own help and errors.
+ * Makes a command that runs a training program. The program parses all flags itself, with its own help and
+ * errors.
  */
 export function trainingCommand(options: TrainingCommandOptions): Command {
   const { name, summary, description, model, program, defaults = {}, checkFlags } = options;

@@ -33,7 +33,7 @@ export function watchCommand(): Command {
 
 async function watch(word: string, { host, port }: WatchFlags): Promise<void> {
   const directory = directoryOfRuns(word);
-  // imported here, because only this command needs the package
+  // imported lazily, because only this command needs the package
   const { openDashboard } = await import('@mtl/dashboard');
   const dashboard = await openDashboard({ directory, host, port });
   const { numRuns, url } = dashboard;

@@ -2,8 +2,8 @@ import { constants } from 'node:os';
 import { MtlError } from '@mtl/errors';
 
 /**
- * Runs work that cleans up when `signal` is aborted. The first SIGINT or SIGTERM aborts it with an
- * `Interruption`; a second one ends the process at once.
+ * Runs work that cleans up when `signal` is aborted. The first SIGINT or SIGTERM aborts the signal with an
+ * `Interruption`; the second ends the process at once.
  */
 export async function interruptible<T>(body: (signal: AbortSignal) => Promise<T>): Promise<T> {
   const controller = new AbortController();
@@ -19,7 +19,7 @@ export async function interruptible<T>(body: (signal: AbortSignal) => Promise<T>
   }
 }
 
-/** A command was ended by a signal, and has removed its incomplete output. */
+/** The error of a command that a signal ended. The command has removed its incomplete output. */
 export class Interruption extends MtlError {
   override readonly name = 'Interruption';
   /** 128 plus the number of the signal, as shells expect from a process that a signal ended. */
@@ -34,7 +34,7 @@ export class Interruption extends MtlError {
 }
 
 /**
- * Returns the exit status of an interruption, even if a second copy of this module created it; undefined for
+ * Returns the exit status of an interruption, also if another copy of this module created it; undefined for
  * other errors.
  */
 export function statusOfInterruption(error: unknown): number | undefined {

@@ -8,7 +8,7 @@ export interface ProgressStream {
 const barWidth = 24;
 const redrawMilliseconds = 100;
 
-/** A line that shows the progress of a command. It is written only to a terminal, and `close` removes it. */
+/** A line that shows the progress of a command. It appears only on a terminal, and `close` removes it. */
 export class ProgressBar {
   readonly #stream: ProgressStream;
   readonly #now: () => number;

@@ -30,8 +30,8 @@ export interface WrapTextOptions {
 }
 
 /**
- * Wraps a text into lines of at most `reportColumns` characters. Lines break at blanks; a longer word has its
- * own line.
+ * Wraps a text into lines of at most `reportColumns` characters. Lines break at blanks, and a longer word has
+ * its own line.
  */
 export function wrapText(
   text: string,
@@ -53,7 +53,7 @@ export function wrapText(
  * values.
  */
 export function wrapCommand(words: string, indent: string): string {
-  // replaces the blank between a flag and its value, so that no line breaks there
+  // replaces the blank between a flag and its value, so that the line does not break there
   const joined = words.replaceAll(/ (?!-)/g, '\u0000');
   const wrapped = wrapText(
     `${indent}${joined}`.replace(/^ +/, (blanks) => '\u0000'.repeat(blanks.length)),

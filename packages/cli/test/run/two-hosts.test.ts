@@ -39,7 +39,7 @@ function start(host: number, { program = ['loop'], flags = {}, env = {} }: HostO
   const words = ['run', ...place, '--nproc-per-node', '2', ...all, rankProgram, ...program];
   const { socketInterface } = network;
   const variables = { MTL_JOB_SECRET: 'the secret of a test', MTL_SOCKET_INTERFACE: socketInterface };
-  const started = startProcess([...network.prefixOf(host), ...mtlCommand, ...words], {
+  const started = startProcess([...network.choosePrefix(host), ...mtlCommand, ...words], {
     ...variables,
     ...env,
   });
@@ -174,7 +174,7 @@ describe.skipIf(cannot)('mtl run on two hosts (libgloo-dev, iproute2, root)', ()
   it.each([
     ['a rank of the other host dies', 'once', '3', 'rank 3 ended with signal SIGKILL'],
     ['a rank of the other host dies before it has joined', 'early', '3', 'rank 3 ended with exit code 7'],
-    ['a rank fails when those of the other host are done', 'last', '0', 'rank 0 ended with exit code 7'],
+    ['a rank fails when the ranks of the other host are done', 'last', '0', 'rank 0 ended with exit code 7'],
   ])('starts all again on both when %s', async (_, behaviour, whose, message) => {
     startBoth({ program: [behaviour, whose, join(testDirectory(), 'pid')], flags: { 'max-restarts': 2 } });
     const finished = await ends();

@@ -50,7 +50,7 @@ describe('the engine of GPUs', () => {
     expect(error.exitCode).toBe(2);
   });
 
-  it('lets ranks share a GPU over NCCL only when all of them were told that they may', () => {
+  it('lets ranks share a GPU over NCCL only when all ranks were told that they may', () => {
     const told = shared.map((each) => ({ ...each, mayShareGpu: true }));
     expect(chooseGpuEngine(told, oneHost)).toMatchObject({ name: 'nccl', sharesGpu: true });
     const mostly = [told[0]!, told[1]!, shared[2]!];

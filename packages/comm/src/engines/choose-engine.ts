@@ -9,7 +9,7 @@ import { ncclEngine, ncclInformation } from './nccl-engine.js';
 
 interface GpuEngineOptions {
   readonly asked: JobEngineName | undefined;
-  /** How long to wait for the other ranks' descriptions of their GPUs, in milliseconds. */
+  /** The time to wait for the other ranks' descriptions of their GPUs, in milliseconds. */
   readonly joinTimeoutMs: number;
   /** Receives a message: the chosen engine and the reason. */
   readonly onMessage: (text: string) => void;
@@ -22,8 +22,8 @@ interface ChooseEngineOptions extends GpuEngineOptions {
 }
 
 /**
- * Returns the engine to use. If the caller names an engine, it is this engine. Otherwise, tensors in host
- * memory use shared memory on a single host and Gloo across hosts. For tensors on GPUs, `chooseGpuEngine`
+ * Returns the engine to use. The first choice is the engine that the caller names. Otherwise, tensors in host
+ * memory use shared memory on a single host, and Gloo across hosts. For tensors on GPUs, `chooseGpuEngine`
  * chooses after all ranks have joined.
  *
  * @throws ConfigurationError MTL_ENGINE for NCCL without GPUs; also the errors of `checkGloo`
@@ -58,7 +58,7 @@ function gpuEngine(options: GpuEngineOptions): EngineFactory {
   };
 }
 
-/** Returns the description of this rank's GPU. NCCL is searched only if it may be used. */
+/** Returns the description of this rank's GPU. Looks for NCCL only if it may be used. */
 function describeOwn(asked: JobEngineName | undefined): RankOnGpu {
   const { uuid } = callNative(() => addon().gpuOfProcess());
   const { MTL_NCCL_SHARE_GPU, NCCL_HOSTID, NCCL_MULTI_RANK_GPU_ENABLE } = process.env;
@@ -100,7 +100,7 @@ export interface RankOnGpu {
 
 interface GpuEngineChoice {
   readonly name: JobEngineName;
-  /** True if two ranks use one GPU. */
+  /** True if two ranks use the same GPU. */
   readonly sharesGpu: boolean;
   /** A message for the user: the chosen engine and the reason. */
   readonly message: string;
@@ -111,9 +111,9 @@ const sharingRemedy =
   'through sockets, which NVIDIA does not support); or leave out --distributed-backend nccl';
 
 /**
- * Returns the engine for tensors on GPUs: the engine that the caller names; else NCCL if every rank can use
- * it; else the host engine, with copies of the tensors through host memory. All ranks make the same choice,
- * since they have the same descriptions.
+ * Returns the engine for tensors on GPUs. The first of these applies: the engine that the caller names; NCCL,
+ * if every rank can use it; the host engine, with copies of the tensors through host memory. All ranks make
+ * the same choice, because they have the same descriptions.
  *
  * @throws ConfigurationError MTL_NCCL if NCCL is named and a rank cannot use it, with the rank and the reason
  */
@@ -158,7 +158,7 @@ export function chooseGpuEngine(
   };
 }
 
-/** Returns the first two ranks that use one GPU; undefined if every rank has its own. */
+/** Returns the first two ranks that use the same GPU; undefined if every rank has its own GPU. */
 function sharedGpu(ranks: readonly RankOnGpu[]): readonly [number, number] | undefined {
   const first = new Map<string, number>();
   for (const [rank, { uuid }] of ranks.entries()) {

@@ -6,8 +6,8 @@ import type { NativeStore } from '../store/store.js';
 import type { GroupOptions } from '../world.js';
 
 /**
- * The state of a job when its engine starts: all ranks have joined, and the ranks of a host share a board and
- * watch each other.
+ * The state of a job when its engine starts. All ranks have joined, and the ranks of a host share a board and
+ * monitor each other.
  */
 export interface EngineContext {
   readonly job: NativeJob;
@@ -15,7 +15,7 @@ export interface EngineContext {
   readonly environment: ProcessEnvironment;
   /** The global ranks of each host, ascending. Hosts are in the order of node ranks. */
   readonly hosts: readonly (readonly number[])[];
-  /** How long an operation waits for the other ranks, in milliseconds. */
+  /** The time that an operation waits for the other ranks, in milliseconds. */
   readonly timeoutMs: number;
   /** True if groups also accept tensors on device cuda, by copying them through host memory. */
   readonly isStaged: boolean;
@@ -25,16 +25,17 @@ export interface EngineContext {
 export interface Engine {
   readonly name: EngineName;
   /**
-   * Measures how long the device waits. Only for engines whose operations block the device and not the host.
+   * Measures the time that the device waits. Only for engines whose operations block the device and not the
+   * host.
    */
   readonly deviceWaits?: DeviceWaits;
-  /** Creates a group of two or more ranks, including this one. All its members must call it. */
+  /** Creates a group of two or more ranks, including this rank. All members must call it. */
   createGroup(options: GroupOptions): ProcessGroup;
-  /** Closes the engine, but not its groups, which the job closes. */
+  /** Closes the engine. The job closes its groups. */
   close(): void;
 }
 
-/** Starts an engine; all ranks of the job call it. */
+/** Starts an engine. All ranks of the job call it. */
 export type EngineFactory = (context: EngineContext) => Engine | Promise<Engine>;
 
 /** Engines that the ranks of a job can choose. */

@@ -51,14 +51,14 @@ interface GlooGroupOptions extends GroupOptions {
   /** A prefix of the store's keys, different for every attempt of a restarted job. */
   readonly keyPrefix: string;
   /**
-   * How long an operation waits for the other members, and creating the group for all members, in
-   * milliseconds.
+   * The time, in milliseconds, that an operation waits for the other members, and that creating the group
+   * waits for all members.
    */
   readonly timeoutMs: number;
   /** The name or IP address of a network interface. Default: see `resolveSocketAddress`. */
   readonly socketInterface?: string | undefined;
   /**
-   * True for a group that also accepts tensors on device cuda, by copying them through host memory. Default
+   * True for a group that also accepts tensors on device cuda, by copying them through host memory. Default:
    * false.
    */
   readonly isStaged?: boolean;
@@ -68,11 +68,13 @@ interface GlooGroupOptions extends GroupOptions {
 const glooRemedy =
   'sudo apt-get install libgloo-dev, then npx mtl-comm-build (in a checkout npm run build:native)';
 
-/** How often a job has created a group with the same name and ranks. All members have the same count. */
+/**
+ * The number of groups with the same name and ranks that a job has created. All members have the same count.
+ */
 const numCreated = new WeakMap<NativeJob, Map<string, number>>();
 /**
- * While this rank waits for other ranks of a new group, the maximum delay until it notices that the job has
- * failed, in milliseconds.
+ * The interval, in milliseconds, at which a rank that waits for other ranks of a new group checks if the job
+ * has failed.
  */
 const pollMs = 250;
 
@@ -127,7 +129,7 @@ function exchangeAddresses(options: GlooGroupOptions, own: Uint8Array): Uint8Arr
 }
 
 /**
- * Waits for the value of a key and returns it; returns undefined at the deadline.
+ * Waits for the value of a key and returns it. Returns undefined at the deadline.
  * @throws the failure of the job.
  */
 function getUntil(
@@ -174,23 +176,23 @@ export function glooProblem(): string | undefined {
 
 interface SocketAddressOptions {
   /**
-   * The name of a network interface, or an IP address of it. Default: the environment variable
-   * MTL_SOCKET_INTERFACE, else GLOO_SOCKET_IFNAME, else the loopback interface if all ranks are on this host.
+   * The name of a network interface, or its IP address. Default: the environment variable
+   * MTL_SOCKET_INTERFACE or GLOO_SOCKET_IFNAME, or the loopback interface if all ranks are on this host.
    */
   readonly socketInterface?: string | undefined;
   readonly isOneHost: boolean;
   /** The environment variables. Default: process.env. */
   readonly environment?: Readonly<Record<string, string | undefined>>;
-  /** The network interfaces. Default: this machine's. */
+  /** The network interfaces. Default: the interfaces of this machine. */
   readonly interfaces?: ReturnType<typeof networkInterfaces>;
 }
 
 /**
  * Returns the IP address that this process uses for its incoming and outgoing connections. The user chooses
- * it. It is never derived from the host's name, which often resolves to loopback, where no other host can
- * connect.
- * @throws ConfigurationError MTL_SOCKET_INTERFACE if the user has not chosen, or the chosen interface does
- *   not exist, with the interfaces that exist.
+ * the address. It is never derived from the host's name, which often resolves to loopback, where no other
+ * host can connect.
+ * @throws ConfigurationError MTL_SOCKET_INTERFACE without a choice, or if the chosen interface does not
+ *   exist. The error lists the existing interfaces.
  */
 export function resolveSocketAddress(options: SocketAddressOptions): string {
   const { isOneHost, environment = process.env, interfaces = networkInterfaces() } = options;

@@ -31,11 +31,11 @@ interface JoinHostOptions {
    */
   readonly key: string;
   readonly timeoutMs: number;
-  /** How long this process may continue after the job has failed, in milliseconds; then it is ended. */
+  /** The time, in milliseconds, that this process may continue after the job has failed. Then it is ended. */
   readonly graceMs: number;
 }
 
-/** Connects the ranks of one host; each rank calls it. */
+/** Connects the ranks of a host. Each rank calls it. */
 export function joinHost({ job, ranks, store, key, timeoutMs, graceMs }: JoinHostOptions): void {
   const deadline = performance.now() + timeoutMs;
   if (job.rank === ranks[0]) {

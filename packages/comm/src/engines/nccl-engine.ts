@@ -17,7 +17,7 @@ import type { Engine, EngineContext } from './engine.js';
 interface NcclEngineContext extends EngineContext {
   /** The engine for tensors in host memory. */
   readonly host: Engine;
-  /** True if several ranks share a GPU; each rank must then pretend to NCCL to be on its own host. */
+  /** True if several ranks share a GPU. NCCL requires that such ranks pretend to be on separate hosts. */
   readonly sharesGpu: boolean;
 }
 
@@ -31,7 +31,7 @@ export function ncclEngine(context: NcclEngineContext): Engine {
     name: 'nccl',
     deviceWaits,
     createGroup: ({ name, ranks }) => {
-      // the count is equal on all members, since they create their common groups in the same order
+      // the count is equal on all members, because they create their common groups in the same order
       const label = `nccl/${name} ${ranks.join(' ')}`;
       const number = numCreated.get(label) ?? 0;
       numCreated.set(label, number + 1);
@@ -57,7 +57,7 @@ export function ncclEngine(context: NcclEngineContext): Engine {
       groups.push(both);
       return both;
     },
-    // groups are closed here, while the store can still be told that this rank leaves in order
+    // groups are closed here, while the store can still receive the message that this rank leaves in order
     close: () => {
       for (const group of groups) group.close();
       host.close();
@@ -128,8 +128,8 @@ export class DeviceAndHostGroup implements ProcessGroup {
   }
 
   /**
-   * Waits on the host: when it returns, all members have started their operations, but their GPUs may not
-   * have finished them.
+   * Waits on the host. Afterwards, all members have started their operations, but their GPUs may not have
+   * finished them.
    */
   barrier(): Work {
     return this.#host.barrier();
@@ -180,7 +180,7 @@ export interface NcclInformation {
 }
 
 /**
- * Finds and opens NCCL and the driver's library, which stay open until the process ends.
+ * Finds and opens NCCL and the driver's library. Both stay open until the process ends.
  *
  * @throws CommunicationError MTL_NCCL_NOT_BUILT if the build lacks the engine, MTL_NCCL_NOT_FOUND with every
  *   path that was tried, MTL_NCCL_VERSION for a version that is too old, MTL_CUDA if the driver returns an

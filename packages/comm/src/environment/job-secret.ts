@@ -6,12 +6,12 @@ const leastBytes = 16;
 const command = 'head -c 32 /dev/urandom | base64';
 
 /**
- * Returns the secret that the processes of a job share: MTL_JOB_SECRET, or the content of the file
- * MTL_JOB_SECRET_FILE, which only its owner may read. `mtl run` creates a secret; under srun, mpirun and
- * torchrun the user must.
+ * Returns the common secret of a job's processes: MTL_JOB_SECRET, or the content of the file
+ * MTL_JOB_SECRET_FILE, which only its owner may read. `mtl run` creates a secret. Under srun, mpirun and
+ * torchrun, the user must create it.
  *
- * @throws ConfigurationError MTL_JOB_SECRET if there is no secret, it is too short, or its file is accessible
- *   to other users
+ * @throws ConfigurationError MTL_JOB_SECRET if the secret is missing or too short, or if its file is
+ *   accessible to other users
  */
 export function readJobSecret(variables: Variables): string {
   const secret = variables.MTL_JOB_SECRET || readSecretFile(variables.MTL_JOB_SECRET_FILE);

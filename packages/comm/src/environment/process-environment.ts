@@ -4,7 +4,7 @@ import { launchError, VariableReader, type Variables } from './variable-reader.j
 /** The program that started the processes of a job; `single`: a process without a launcher. */
 export type Launcher = 'mtl' | 'torchrun' | 'variables' | 'slurm' | 'openmpi' | 'pmi' | 'single';
 
-/** The position of a process in its job, as the launcher's variables describe it. */
+/** The position of a process in its job, according to the launcher's variables. */
 export interface ProcessEnvironment {
   readonly launcher: Launcher;
   readonly rank: number;
@@ -12,23 +12,24 @@ export interface ProcessEnvironment {
   /** The rank among the processes of its host. */
   readonly localRank: number;
   readonly localWorldSize: number;
-  /** The number of this process's host. Hosts are identified by their numbers, never by their names. */
+  /** The number of this process's host. Hosts are identified by numbers, never by names. */
   readonly nodeRank: number;
   readonly numNodes: number;
   /**
-   * The address of rank 0, or of the launcher on the first host; loopback if all processes are on one host.
+   * The address of rank 0, or of the launcher on the first host. It is loopback if all processes are on one
+   * host.
    */
   readonly masterAddress: string;
   /** The port that the launcher has set; torchrun's agent itself listens on this port. */
   readonly masterPort: number;
   /**
-   * The possible ports of the job's store, in the order in which they are tried. Other programs may use some
-   * of these ports.
+   * The possible ports of the job's store, in the order of attempts. Other programs may use some of these
+   * ports.
    */
   readonly storePorts: readonly number[];
-  /** Which process runs the server of the store. */
+  /** The process that runs the server of the store. */
   readonly storeHost: 'launcher' | 'rank 0';
-  /** How often the launcher has restarted the job after a failure. */
+  /** The number of times that the launcher has restarted the job after a failure. */
   readonly restartCount: number;
 }
 
@@ -41,19 +42,19 @@ interface Placement
     ProcessEnvironment,
     'masterAddress' | 'masterPort' | 'storePorts' | 'storeHost' | 'restartCount'
   > {
-  /** The address of the first host, if the launcher states it. */
+  /** The address of the first host, if the launcher provides it. */
   readonly firstHost?: string;
   /** A name that distinguishes the job from other jobs on the host; used if no variable sets a port. */
   readonly job?: string;
 }
 
 /**
- * Reads the position of this process in its job from RANK and WORLD_SIZE (mtl run, torchrun), else from the
- * variables of Open MPI, Slurm or PMI (MPICH, Intel MPI). Without any of these variables, the process is
- * alone.
+ * Reads the position of this process in its job from RANK and WORLD_SIZE (mtl run, torchrun), or from the
+ * variables of Open MPI, Slurm or PMI (MPICH, Intel MPI). Without these variables, the job has a single
+ * process.
  *
- * Open MPI is tried before Slurm because mpirun starts its daemons with srun. Its processes then have the
- * variables of both, but only Open MPI's variables count processes.
+ * Open MPI is tried before Slurm because mpirun starts its daemons with srun. Its processes then have both
+ * sets of variables, but only Open MPI's variables count processes.
  *
  * @throws ConfigurationError MTL_LAUNCH_ENVIRONMENT for variables that are incomplete or contradict each
  *   other
@@ -231,7 +232,7 @@ function blocks(place: {
       {
         expected: 'equally many processes on every host, the ranks of one host following each other',
         remedy:
-          'start as many processes on every host, with mpirun --map-by slot --rank-by slot, or with mtl run',
+          'start the same number of processes on every host, with mpirun --map-by slot --rank-by slot, or with mtl run',
       },
     );
   }
@@ -288,7 +289,7 @@ function chooseMasterAddress(reader: VariableReader, { launcher, firstHost }: Pl
       : ['the launcher', 'MASTER_ADDR=ADDRESS'];
   throw launchError(
     address === undefined
-      ? `the processes are on several hosts and ${what} does not say where the first of them is`
+      ? `the processes are on several hosts and ${what} does not name the host of the first process`
       : `the processes are on several hosts and MASTER_ADDR is ${address}, which each takes for itself`,
     { expected: 'an address of the first host that the others reach', remedy: `pass ${how}` },
   );
@@ -315,19 +316,19 @@ function chooseStorePorts(
 const numCandidates = 8;
 /**
  * The range of the store's ports. It is below the ports that Linux assigns to outgoing connections (32768 and
- * up), so that no connection uses one of these ports by chance.
+ * up), so that no connection occupies such a port by chance.
  */
 const [lowest, highest] = [12_000, 32_000];
 
-/** Returns the ports after `masterPort`, because torchrun's agent listens on `masterPort` itself. */
+/** Returns the ports after `masterPort`. torchrun's agent itself listens on `masterPort`. */
 function portsAfter(masterPort: number): number[] {
   const ports = Array.from({ length: numCandidates }, (_, index) => masterPort + 1 + index);
   return ports.filter((port) => port <= 65_535);
 }
 
 /**
- * Returns ports that are derived from the job's name: the same in all processes of a job, and usually
- * different for other jobs.
+ * Returns ports that are derived from the job's name. They are the same in all processes of a job, and
+ * usually different for other jobs.
  */
 function portsOfJob(job: string): number[] {
   // FNV-1a

@@ -6,8 +6,8 @@ export const isTypeScript = (path: string): boolean => /\.[cm]?ts$/.test(path);
 
 /**
  * Returns the URL of a module that makes Node.js run TypeScript; undefined if tsx is not installed. It
- * belongs to the tsx that is installed near `path`, or else near this package. A process imports the module
- * first; a thread calls its `register`.
+ * belongs to the tsx that is installed near `path`, or near this package. A process imports the module first.
+ * A thread calls the module's `register`.
  */
 export function typescriptLoader(path: string, kind: 'process' | 'thread' = 'process'): string | undefined {
   for (const from of [path, import.meta.url]) {

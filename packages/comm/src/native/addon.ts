@@ -9,7 +9,7 @@ import { type CommAddon, expectedBindings, type NativeFailure } from './comm-add
 
 let loaded: CommAddon | undefined;
 
-/** Returns the addon. It is loaded at first use, so importing this package never fails. */
+/** Returns the addon. It is loaded at its first use, so that importing this package never fails. */
 export function addon(): CommAddon {
   loaded ??= loadAddon();
   return loaded;
@@ -21,7 +21,7 @@ const diedRemedy =
   'read the last words of that rank; one without any was mostly ended because memory ran out (SIGKILL; dmesg tells). ' +
   'Start again from the newest checkpoint with --load DIR; mtl run --max-restarts N does it by itself';
 
-/** Converts a failure of native code to an error of the class that belongs to its code. */
+/** Converts a failure of native code to an error. The class of the error depends on the code. */
 export function convertFailure(failure: NativeFailure): MtlError {
   const { message, code, rank, group, operation, sequence, waitedMs } = failure;
   const details = { rank, group, operation, sequence, waitedMs };
@@ -40,7 +40,7 @@ export function callNative<T>(body: () => T): T {
   }
 }
 
-/** Awaits native work on another thread, converting its failures. */
+/** Awaits native work on another thread, and converts its failures. */
 export async function awaitNative<T>(body: () => Promise<T>): Promise<T> {
   try {
     return await body();

@@ -1,6 +1,6 @@
 import type { EngineName } from '../process-group.js';
 
-/** A failure as native code reports it. The fields after `code` are set only if known. */
+/** A failure reported by native code. The fields after `code` are set only if they are known. */
 export interface NativeFailure {
   readonly message: string;
   readonly code: string;
@@ -12,8 +12,8 @@ export interface NativeFailure {
 }
 
 /**
- * The times of one operation, in nanoseconds of the host's monotonic clock, which is the same for all its
- * processes.
+ * The times of an operation, in nanoseconds of the host's monotonic clock, which all processes of the host
+ * share.
  */
 export interface TraceEntry {
   readonly group: string;
@@ -24,15 +24,15 @@ export interface TraceEntry {
   readonly peer: number;
   readonly sequence: number;
   readonly bytes: number;
-  /** When the program started the operation. */
+  /** The time at which the program started the operation. */
   readonly postedNs: number;
-  /** When its execution began. */
+  /** The time at which the execution began. */
   readonly startedNs: number;
-  /** When its result was ready. */
+  /** The time at which the result was ready. */
   readonly doneNs: number;
-  /** When the program began to wait for the result. */
+  /** The time at which the program began to wait for the result. */
   readonly waitedFromNs: number;
-  /** When the program received the result. */
+  /** The time at which the program received the result. */
   readonly waitDoneNs: number;
 }
 
@@ -42,10 +42,7 @@ export interface TakenTrace extends ReadonlyArray<TraceEntry> {
   readonly numDropped: number;
 }
 
-/**
- * The version of the functions below. It increases with every change that is not compatible with older
- * builds.
- */
+/** The version of the functions below. It increases with every incompatible change. */
 export const expectedBindings = 2;
 
 /** A group that the addon has opened. */
@@ -92,7 +89,7 @@ interface OperationFields {
   readonly peer: number;
   readonly input: number;
   readonly output: number;
-  /** For an all-to-all of unequal parts: the numbers of elements sent to and received from each member. */
+  /** The numbers of elements sent to and received from each member, for an all-to-all with unequal parts. */
   readonly sent?: readonly number[];
   readonly received?: readonly number[];
 }
@@ -159,7 +156,7 @@ export interface CommAddon {
   ): OpenedGroup;
   gpuOfProcess(): { index: number; uuid: string };
 
-  /** Starts an operation; returns its handle, which is valid within the group. */
+  /** Starts an operation and returns its handle, which is valid within the group. */
   startOperation(group: number, operation: OperationFields): number;
   waitForOperation(group: number, ticket: number): void;
   isOperationDone(group: number, ticket: number): boolean;

@@ -57,7 +57,7 @@ export class NativeGroup extends CheckedGroup {
   }
 
   /**
-   * Closes the group. Operations in progress fail with MTL_CLOSED; members that wait for this one are
+   * Closes the group. Operations in progress fail with MTL_CLOSED. Members that wait for this member are
    * notified that it has left.
    */
   close(): void {

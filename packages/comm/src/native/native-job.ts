@@ -6,28 +6,28 @@ import type { TakenTrace } from './comm-addon.js';
 import { NativeGroup } from './native-group.js';
 
 export interface HostOptions {
-  /** How long to wait for the ranks of this host, in milliseconds. */
+  /** The time to wait for the ranks of this host, in milliseconds. */
   readonly timeoutMs: number;
   /**
-   * How long this process may continue after the job has failed, in milliseconds; then its watchdog ends it
-   * with status 1.
+   * The time, in milliseconds, that this process may continue after the job has failed. Then its watchdog
+   * ends it with status 1.
    */
   readonly graceMs: number;
 }
 
 interface LocalGroupOptions extends GroupOptions {
   /**
-   * How long an operation waits for the other members, and creating the group for its first member, in
-   * milliseconds.
+   * The maximum time, in milliseconds, that an operation waits for the other members, and that creating a
+   * group waits for its first member.
    */
   readonly timeoutMs: number;
   /**
-   * The number of bytes that are transferred at a time. A member uses about four times this amount of memory.
-   * Default: chosen for the number of ranks and cores.
+   * The number of bytes to transfer at a time. A member uses about four times this amount of memory. Default:
+   * chosen for the number of ranks and cores.
    */
   readonly bufferBytes?: number;
   /**
-   * True for a group that also accepts tensors on device cuda, by copying them through host memory. Default
+   * True for a group that also accepts tensors on device cuda, by copying them through host memory. Default:
    * false.
    */
   readonly isStaged?: boolean;
@@ -35,9 +35,9 @@ interface LocalGroupOptions extends GroupOptions {
 
 /**
  * A process's membership in a job, in native code: its abort state, the board that the ranks of a host share,
- * its watchdog and its groups. Worlds are built on it. One rank of the host first creates the board and tells
- * the others its address (through a store); the others open the board. Then all ranks call `joinHost`.
- * Afterwards groups can be created.
+ * its watchdog and its groups. Worlds are built on it. A rank of the host first creates the board and
+ * publishes its address in a store. The other ranks open the board. Then all ranks call `joinHost`, and can
+ * create groups afterwards.
  */
 export class NativeJob {
   readonly rank: number;
@@ -65,8 +65,8 @@ export class NativeJob {
   }
 
   /**
-   * Waits for all ranks of the host, then watches them: from now on, the death of a rank makes every
-   * operation fail within a second.
+   * Waits for all ranks of the host, then monitors them. From now on, the end of a rank makes every operation
+   * fail within a second.
    * @throws CommunicationError MTL_TIMEOUT, naming the ranks that did not join.
    */
   joinHost({ timeoutMs, graceMs }: HostOptions): void {
@@ -84,8 +84,8 @@ export class NativeJob {
   }
 
   /**
-   * Makes every operation on all ranks of this host fail with `reason`. The first reason is kept. If the
-   * reason names a rank (`details.rank`), it is not changed; otherwise the error names this rank.
+   * Makes every operation on all ranks of this host fail with `reason`. The first reason is kept. A reason
+   * that names a rank (`details.rank`) is not changed. Otherwise the error names this rank.
    */
   abort(reason: Error): void {
     const isKnown = MtlError.isInstance(reason);

@@ -4,11 +4,11 @@ import { addon, callNative, convertFailure } from '../native/addon.js';
 
 export interface StoreServerOptions {
   /**
-   * The address to listen on. A numeric address means one interface; a name (except localhost) means all
+   * The address to listen on. A numeric address means one interface. A name (except localhost) means all
    * interfaces. Default: loopback.
    */
   readonly address?: string;
-  /** The possible ports: the server uses the first free one; 0 means any port. Default: any. */
+  /** The possible ports. The server uses the first free port; 0 means any port. Default: any. */
   readonly ports?: readonly number[];
   readonly secret: string;
   readonly worldSize: number;
@@ -18,9 +18,7 @@ export interface StoreServerOptions {
   readonly hostRank?: number | undefined;
   /** The word for a joining process in messages. Default: rank. */
   readonly member?: string;
-  /**
-   * The maximum time for which a rank may be silent before it counts as lost, in milliseconds. Default 15 s.
-   */
+  /** The maximum time, in milliseconds, that a rank may be silent before it counts as lost. Default: 15 s. */
   readonly heartbeatLimitMs?: number;
 }
 
@@ -50,15 +48,15 @@ export class StoreServer {
   }
 
   /**
-   * The reason why the job has failed, reported by a rank or due to a lost connection; undefined if it has
-   * not failed.
+   * The reason for the failure of the job, reported by a rank or due to a lost connection; undefined if the
+   * job has not failed.
    */
   get failure(): MtlError | undefined {
     const failure = callNative(() => addon().failureOfStoreServer(this.#handle));
     return failure === undefined ? undefined : convertFailure(failure);
   }
 
-  /** Makes the job fail because this process has noticed that a rank has ended. The first reason is kept. */
+  /** Makes the job fail because this process has noticed the end of a rank. The first reason is kept. */
   abort({ rank, message }: { readonly rank: number; readonly message: string }): void {
     if (this.#isClosed) return;
     callNative(() => addon().abortStoreServer(this.#handle, { rank, code: 'MTL_RANK_DIED', message }));

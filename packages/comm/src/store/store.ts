@@ -2,7 +2,7 @@ import { addon, awaitNative, callNative } from '../native/addon.js';
 import type { NativeJob } from '../native/native-job.js';
 
 /**
- * A key-value store with which the ranks of a job find each other. Calls block the thread. Each key can be
+ * A key-value store through which the ranks of a job find each other. Calls block the thread. Each key can be
  * written only once.
  */
 export interface Store {
@@ -17,24 +17,24 @@ export interface Store {
 interface NativeStoreOptions {
   readonly job: NativeJob;
   readonly address: string;
-  /** The possible ports of the store, which uses one of these. */
+  /** The possible ports of the store. It uses one of these. */
   readonly ports: readonly number[];
   readonly secret: string;
   readonly worldSize: number;
   /**
-   * The number of restarts of the job. If the store belongs to another attempt, the client waits until this
+   * The number of restarts of the job. If the store belongs to another attempt, the client waits until that
    * store has ended.
    */
   readonly attempt: number;
-  /** How long to look for the store, in milliseconds. */
+  /** The time to look for the store, in milliseconds. */
   readonly timeoutMs: number;
   /** The word for a joining process in messages. Default: rank. */
   readonly member?: string;
 }
 
 /**
- * A rank's connection to the store of its job. As soon as it exists, the store's server notices if this
- * process ends or is silent, and aborts are exchanged with all ranks.
+ * A rank's connection to the store of its job. As long as it exists, the store's server notices if this
+ * process ends or is silent, and aborts are sent to all ranks.
  */
 export class NativeStore implements Store {
   /** The native handle, for functions of the addon outside of this class. */
@@ -58,8 +58,8 @@ export class NativeStore implements Store {
   }
 
   /**
-   * Waits for a key like `get`, but without blocking the event loop. Rejects with the failure of the job, or
-   * with MTL_CLOSED if the store is closed. The store must be closed before the job.
+   * Waits for a key like `get`, without blocking the event loop. Rejects with the failure of the job, or with
+   * MTL_CLOSED if the store is closed. The store must be closed before the job.
    */
   getLater(key: string, timeoutMs: number): Promise<Uint8Array> {
     return awaitNative(() => addon().awaitInStore(this.handle, { key, timeoutMs }));
@@ -81,14 +81,12 @@ export class NativeStore implements Store {
     for (const key of keys) this.get(key, Math.max(0, deadline - performance.now()));
   }
 
-  /**
-   * After an abort of the job, waits until the store has informed the other ranks; then this process may end.
-   */
+  /** Waits until the store has informed the other ranks of an abort. Afterwards, this process may end. */
   tellAbort(timeoutMs: number): void {
     callNative(() => addon().tellStore(this.handle, timeoutMs));
   }
 
-  /** Leaves the job in order: from now on, the end of this process does not count as a failure. */
+  /** Leaves the job in order. From now on, the end of this process does not count as a failure. */
   close(): void {
     callNative(() => addon().closeStoreClient(this.handle));
   }

@@ -23,30 +23,30 @@ import type { MessageChannels } from './message-channels.js';
 
 export interface InMemoryGroupOptions extends CheckedGroupOptions {
   readonly channels: MessageChannels;
-  /** The time that an operation waits for the others, in milliseconds. */
+  /** The time that an operation waits for the other members, in milliseconds. */
   readonly timeoutMs: number;
 }
 
 type Count = { -readonly [K in keyof OperationCount]: OperationCount[K] };
 
 /**
- * An operation in progress: the values that this member sends, the members whose values it needs, and the
+ * An operation in progress: the values that this member sends, the members that send values to it, and the
  * function that computes the result.
  */
 interface Exchange {
   readonly operation: CommunicationOperation;
   readonly description: string;
   readonly sequence: string;
-  /** Returns the values to send to a member; undefined if this member gets no values. */
+  /** Returns the values to send to a member; undefined if the member receives no values. */
   readonly valuesFor: (member: number) => TypedArray | undefined;
-  /** Members that send values to this one. */
+  /** Members that send values to this member. */
   readonly from: readonly number[];
-  /** For an all-to-all of unequal parts: the number of elements from each member. */
+  /** The number of elements from each member, for an all-to-all with unequal parts. */
   readonly received?: readonly number[] | undefined;
   readonly elementBytes: number;
   /**
    * Computes the result from the received values. They are indexed by member and include this rank's own
-   * values, if there are any.
+   * values, if any.
    */
   readonly finish: (values: readonly (ArrayBufferLike | undefined)[]) => void;
 }
@@ -54,8 +54,8 @@ interface Exchange {
 /**
  * A process group between worker threads, in plain TypeScript. Every member sends its values to every other
  * member, and combines the received values in rank order. Inputs are copied at the start, and results are
- * written only in `wait`, so tests detect a forgotten `wait`. This group is a reference for the native
- * engines and for tests of code that uses groups; it is not fast.
+ * written only in `wait`, so that tests detect a forgotten `wait`. The group is a reference for native
+ * engines, and for tests of code that uses groups. It is not fast.
  */
 export class InMemoryGroup extends CheckedGroup {
   readonly engine = 'memory';
@@ -215,8 +215,8 @@ function typed(buffer: ArrayBufferLike, dtype: DType): TypedArray {
 }
 
 /**
- * Writes values into `target` and disposes of it. `target` is a view that keeps the memory alive if the
- * caller has disposed of its own tensor.
+ * Writes values into `target` and disposes of it. `target` is a view, which keeps the memory alive if the
+ * caller has disposed of the original tensor.
  */
 function write(target: Tensor, values: TypedArray): void {
   target.write(values);
@@ -256,8 +256,7 @@ function combine(
   }
   const { toValue, toBits } = chooseConversion(dtype);
   const choose = { sum: (a: number, b: number) => a + b, max: Math.max, min: Math.min }[operation];
-  // sums of integers are exact in float64, and the typed array that receives them wraps around like native
-  // code
+  // sums of integers are exact in float64, and storing them in the typed array wraps around like native code
   const isExact = dtype === 'float64' || dtype === 'int32' || dtype === 'uint8';
   const round = isExact ? (value: number): number => value : Math.fround;
   const numbers = parts as Exclude<TypedArray, BigInt64Array>[];

@@ -19,7 +19,7 @@ export interface LocalRankSettings {
   readonly argument: unknown;
 }
 
-/** Runs one rank of this host as a process. */
+/** Runs a rank of this host as a process. */
 export function runLocalRank(settings: LocalRankSettings): Promise<void> {
   const { module, argument, ...options } = settings;
   return runRank({ module, argument, join: () => joinLocalWorld(options) });
@@ -73,8 +73,8 @@ export interface RunRankOptions {
 
 /**
  * Runs one rank of a test as a process: joins the world, calls the module, and prints one line of JSON,
- * {"result": ..., "engine": ...} or {"error": {...}}. After an error, the process ends with status 1 and does
- * not leave the job in order.
+ * {"result": ..., "engine": ...} or {"error": {...}}. After an error, the process ends with status 1, without
+ * leaving the job in order.
  */
 export async function runRank({ module, argument, join }: RunRankOptions): Promise<void> {
   let world: World | undefined;
@@ -89,7 +89,7 @@ export async function runRank({ module, argument, join }: RunRankOptions): Promi
     print({ error: { message, ...known }, at: Date.now() });
     // the process must not leave in order, because its failure must reach the other ranks
     process.exitCode = 1;
-    // a communication error reaches each rank through its own operation, with more details
+    // a communication error reaches each rank through its own operation, which has more details
     if (!(error instanceof CommunicationError)) world?.abort(error as Error);
   }
 }

@@ -18,17 +18,17 @@ export interface LocalRanksOptions extends Pick<RankProcessOptions, 'preload' | 
   /** See LocalWorldOptions. */
   readonly abortGraceMs?: number;
   readonly bufferBytes?: number;
-  /** Ranks that are not started, to test how the others react. */
+  /** Ranks that are not started, to test the reaction of the other ranks. */
   readonly absent?: readonly number[];
 }
 
-// the entry is next to this file, in the sources and in the build; it is plain JavaScript, so that Node can
+// the entry is next to this file, in the sources and in the build. It is plain JavaScript, so that Node can
 // start it
 const entry = import.meta.url.endsWith('.ts') ? './local-rank-entry.mjs' : './local-rank-entry.js';
 
 /**
- * Starts ranks as processes of this host. They find each other through a folder; call `remove` to delete it
- * after they have ended.
+ * Starts ranks as processes of this host, which find each other through a folder. Call `remove` to delete the
+ * folder after they have ended.
  */
 export function startLocalRanks(options: LocalRanksOptions): { ranks: RankProcess[]; remove: () => void } {
   const { module, worldSize, argument = null, absent = [], timeoutMs = 20_000, bufferBytes } = options;
@@ -54,7 +54,7 @@ export function startLocalRanks(options: LocalRanksOptions): { ranks: RankProces
 
 /**
  * Runs ranks as processes of this host, connected by shared memory, and returns their results by rank. Throws
- * the error of the first rank that fails. It is like `runInMemoryRanks`, but with the engine of real jobs.
+ * the error of the first rank that fails. Like `runInMemoryRanks`, but with the engine of real jobs.
  */
 export async function runLocalRanks<Result>(options: LocalRanksOptions): Promise<Result[]> {
   const { ranks, remove } = startLocalRanks(options);

@@ -42,7 +42,7 @@ export class MessageChannels {
     Atomics.notify(counter, this.#rank);
   }
 
-  /** Waits for the message with a tag; returns undefined if it does not arrive within `timeoutMs`. */
+  /** Waits for the message with a tag. Returns undefined if it does not arrive within `timeoutMs`. */
   receive(from: number, tag: string, timeoutMs: number): Message | undefined {
     const deadline = performance.now() + timeoutMs;
     for (;;) {
@@ -68,8 +68,8 @@ export class MessageChannels {
     const counter = new Int32Array(this.#ends.numMessages);
     const seen = this.#taken[from]!;
     const deadline = performance.now() + timeoutMs;
-    // A loop is needed because a wake-up may be late: the sender's notify can come after its message has been
-    // taken, and then wakes the wait for the next message.
+    // the loop handles late wake-ups: the sender's notify may follow after its message has been taken, and
+    // then wakes the wait for the next message
     while (Atomics.load(counter, from) === seen) {
       const left = deadline - performance.now();
       if (left <= 0 || Atomics.wait(counter, from, seen, left) === 'timed-out') return false;

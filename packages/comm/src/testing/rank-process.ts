@@ -13,15 +13,15 @@ export interface Outcome {
   readonly at?: number;
 }
 
-/** A rank that runs as its own process and prints lines of JSON. */
+/** A rank that runs as a separate process and prints lines of JSON. */
 export interface RankProcess {
   readonly child: ChildProcess;
   /** All lines of JSON that the rank has printed so far. */
   readonly lines: (Outcome & Readonly<Record<string, unknown>>)[];
   readonly stderr: () => string;
-  /** Returns a promise of the first printed line that has this property. */
+  /** Resolves to the first printed line with this property. */
   readonly said: (property: string) => Promise<Outcome & Readonly<Record<string, unknown>>>;
-  /** Resolves when the process has ended, with its exit code or signal. */
+  /** Resolves to the exit code or signal after the process has ended. */
   readonly ended: Promise<number | string | null>;
 }
 
@@ -34,7 +34,7 @@ export interface RankProcessOptions {
   readonly preload?: URL | undefined;
   /** Node's flags, such as export conditions. */
   readonly execArgv?: readonly string[] | undefined;
-  /** A command that runs another program, such as `ip netns exec`, and its own arguments. */
+  /** A command that runs another program, such as `ip netns exec`, with its arguments. */
   readonly prefix?: readonly string[];
 }
 

@@ -8,7 +8,7 @@ export interface InMemoryRanksOptions {
   readonly worldSize: number;
   /** The module whose default export is called on each rank: `(world, argument) => result`. */
   readonly module: URL;
-  /** An argument that is passed to every rank; it must be cloneable. */
+  /** An argument that is passed to every rank. It must be cloneable. */
   readonly argument?: unknown;
   /** The time that an operation waits for the other ranks, in milliseconds. Default 20 s. */
   readonly timeoutMs?: number;
@@ -23,7 +23,7 @@ export interface InMemoryRanksOptions {
 
 /**
  * Runs ranks as worker threads of this process, connected by in-memory groups, and returns their results by
- * rank. If a rank fails, the other ranks are ended and the failed rank's error is thrown.
+ * rank. If a rank fails, the other ranks are ended, and the function throws the failed rank's error.
  */
 export async function runInMemoryRanks<Result>(options: InMemoryRanksOptions): Promise<Result[]> {
   const { worldSize, module, argument, timeoutMs = 20_000, preload, execArgv } = options;
@@ -71,7 +71,7 @@ export async function runInMemoryRanks<Result>(options: InMemoryRanksOptions): P
   }
 }
 
-// the entry is next to this file, in the sources and in the build; it is plain JavaScript, so that a thread
+// the entry is next to this file, in the sources and in the build. It is plain JavaScript, so that a thread
 // can start it
 const threadEntry = import.meta.url.endsWith('.ts') ? './rank-thread-entry.mjs' : './rank-thread-entry.js';
 

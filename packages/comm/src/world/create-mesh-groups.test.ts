@@ -5,7 +5,7 @@ import { SingleProcessGroup } from '../single-process-group.js';
 import type { GroupOptions, World } from '../world.js';
 import { createMeshGroups } from './create-mesh-groups.js';
 
-/** Makes a world that notes which groups are asked for. */
+/** Makes a world that records the requested groups. */
 function notingWorld(rank: number, size: number): { world: World; created: GroupOptions[] } {
   const created: GroupOptions[] = [];
   const world: World = {
@@ -39,7 +39,7 @@ const everything = {
 } as const;
 
 describe('createMeshGroups', () => {
-  it('gives the groups that are declared, along axes and combinations of them', () => {
+  it('gives the groups that are declared, along axes and combinations', () => {
     const { world } = notingWorld(5, 12); // tp 2, dp 2, pp 3: rank 5 is (1, 0, 1)
     const groups = createMeshGroups(world, new ProcessMesh({ tp: 2, dp: 2, pp: 3 }), {
       tp: ['tp'],
@@ -87,7 +87,7 @@ describe('createMeshGroups', () => {
     { tp: 1, cp: 2, dp: 1, pp: 4 },
     { tp: 8, cp: 1, dp: 1, pp: 1 },
     { tp: 2, cp: 1, dp: 2, pp: 2, etp: 1, ep: 2 },
-  ])('creates what members share in the same order on all of them: %o', (sizes) => {
+  ])('creates what members share in the same order on all ranks: %o', (sizes) => {
     const mesh = new ProcessMesh(sizes);
     const perRank = Array.from({ length: 8 }, (_, rank) => {
       const { world, created } = notingWorld(rank, 8);

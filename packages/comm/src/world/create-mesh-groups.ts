@@ -4,8 +4,8 @@ import type { ProcessGroup } from '../process-group.js';
 import type { World } from '../world.js';
 
 /**
- * The declared groups of a rank, by name. A group is undefined if it is a group of pipeline stages to which
- * this rank does not belong. A group of one rank exists too; its operations do nothing.
+ * The declared groups of a rank, by name. A group of pipeline stages is undefined on ranks that do not belong
+ * to it. A group with a single rank also exists; its operations do nothing.
  */
 export type MeshGroups<Declared extends Readonly<Record<string, GroupDeclaration>>> = {
   readonly [Name in keyof Declared]: Declared[Name] extends readonly MeshAxis[]
@@ -15,8 +15,8 @@ export type MeshGroups<Declared extends Readonly<Record<string, GroupDeclaration
 
 /**
  * Creates the declared groups to which this rank belongs, in the order of the declarations, which must be the
- * same on all ranks. If several groups have the same members, they are one object with one communicator, and
- * its name is the first of their names.
+ * same on all ranks. Groups with the same members are the same object, with one communicator and the first of
+ * their names.
  *
  * @throws ConfigurationError `MTL_MESH` if the mesh and the world have different sizes
  */

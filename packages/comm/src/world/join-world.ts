@@ -24,47 +24,47 @@ export interface JoinWorldOptions {
   readonly environment?: ProcessEnvironment;
   /**
    * The engine of the groups. Default: shared memory on one host, Gloo across hosts. For device cuda, the
-   * default is NCCL if every rank has the library and its own GPU; otherwise one of the first two engines,
+   * default is NCCL if every rank has the library and a separate GPU. Otherwise, it is shared memory or Gloo
    * with copies through host memory.
    */
   readonly engine?: JobEngineName;
   /**
-   * The device of the tensors, default cpu. With `cuda`, which must be open, groups accept tensors of both
+   * The device of the tensors. Default: cpu. With `cuda`, which must be open, groups accept tensors of both
    * devices.
    */
   readonly device?: Device;
   /**
-   * Receives messages for the user: which engine was chosen for GPUs and why; and a notice if this process's
-   * store listens on every interface.
+   * Receives messages for the user: the engine for GPUs with the reason for its choice, and a notice if the
+   * store of this process listens on every interface.
    */
   readonly onMessage?: (text: string) => void;
   /**
-   * Called with a text that names the ranks that have not joined, after five seconds and then every minute.
-   * If possible, one rank reports for all. Default: prints a line to standard error.
+   * Receives a text that names the ranks that have not joined, after five seconds and then every minute. If
+   * possible, only one rank reports. Default: prints a line to standard error.
    */
   readonly onWait?: (text: string) => void;
-  /** How long an operation waits for the other ranks, in milliseconds. Default 600 s. */
+  /** The time that an operation waits for the other ranks, in milliseconds. Default: 600 s. */
   readonly timeoutMs?: number;
   /**
-   * How long to wait for all ranks to join, in milliseconds. Default: the variable MTL_JOIN_TIMEOUT (in
-   * seconds), else 300 s.
+   * The time to wait for all ranks to join, in milliseconds. Default: the variable MTL_JOIN_TIMEOUT (in
+   * seconds), or 300 s.
    */
   readonly joinTimeoutMs?: number;
   /**
-   * How long this process may continue after the job has failed, in milliseconds; then its watchdog ends it.
-   * Default 10 s.
+   * The time, in milliseconds, that this process may continue after the job has failed. Then its watchdog
+   * ends it. Default: 10 s.
    */
   readonly abortGraceMs?: number;
   /**
-   * The maximum time for which a rank may be silent, in milliseconds. It is used if this process runs the
-   * store (under srun, mpirun, torchrun). Default 15 s.
+   * The maximum time, in milliseconds, that a rank may be silent. It applies if this process runs the store
+   * (under srun, mpirun, torchrun). Default: 15 s.
    */
   readonly heartbeatLimitMs?: number;
 }
 
 /**
  * Connects the processes of a job: reads the launcher's variables, finds the store, waits for all ranks, and
- * starts the engine. A process that is alone skips these steps and gets a world of one rank.
+ * starts the engine. A single process skips these steps and gets a world with one rank.
  *
  * @throws errors of `loadAddon`; ConfigurationError MTL_LAUNCH_ENVIRONMENT, MTL_JOB_SECRET, MTL_ENGINE,
  *   MTL_NCCL
@@ -111,7 +111,7 @@ export async function joinWorld(options: JoinWorldOptions = {}): Promise<JoinedW
     return new JoinedWorld(environment, { job, store, server, engine, timeoutMs });
   } catch (error) {
     shared?.remove();
-    // tells the other ranks the reason, so that they do not wait for this rank
+    // sends the reason to the other ranks, so that they do not wait for this rank
     job.abort(error as Error);
     store?.close();
     job.close();
@@ -155,7 +155,7 @@ interface FindStoreOptions {
   readonly onWait: (text: string) => void;
 }
 
-/** Looks for the store of the job until it is found or the time has passed. */
+/** Looks for the store of the job until the store is found or the time has passed. */
 function findStore(options: FindStoreOptions): NativeStore {
   const { environment, job, secret, server, timeoutMs, onWait } = options;
   const { rank, storeHost, masterAddress: address, worldSize, restartCount: attempt } = environment;
@@ -164,7 +164,7 @@ function findStore(options: FindStoreOptions): NativeStore {
   const waitedMs = (): number => performance.now() - started;
   for (let patienceMs: number = waitNoticesMs.first; ; patienceMs = waitNoticesMs.next) {
     const leftMs = Math.max(0, timeoutMs - waitedMs());
-    // a launcher starts its store before this process, so the store must exist already
+    // a launcher starts its store before this process, so the store must already exist
     const limitMs = storeHost === 'launcher' ? leftMs : Math.min(patienceMs, leftMs);
     try {
       return new NativeStore({ job, address, ports, secret, worldSize, attempt, timeoutMs: limitMs });
@@ -188,7 +188,7 @@ function findStore(options: FindStoreOptions): NativeStore {
 }
 
 /**
- * Returns whether this rank reports that the store is missing. Without a store, the ranks cannot agree on a
+ * Returns true if this rank reports that the store is missing. Without a store, the ranks cannot agree on a
  * reporter, so the launcher's description decides. A launcher starts all ranks of a host, and one report per
  * host is enough.
  */

@@ -11,10 +11,10 @@ import type { NativeStore } from '../store/store.js';
 import type { StoreServer } from '../store/store-server.js';
 import type { GroupOptions, World } from '../world.js';
 
-/** How long a process that fails waits for the store to inform the other ranks, in milliseconds. */
+/** The time, in milliseconds, that a failing process waits for the store to inform the other ranks. */
 const tellTimeoutMs = 1_000;
 
-/** The resources of a world of several processes; a process that is alone has none. */
+/** The resources of a world with several processes. A single process has none. */
 export interface JoinedResources {
   readonly job: NativeJob;
   readonly store: NativeStore;
@@ -24,7 +24,7 @@ export interface JoinedResources {
   readonly timeoutMs: number;
 }
 
-/** Calls all functions in order, even if some throw; then throws the first error. */
+/** Calls all functions in order, even if some throw. Then throws the first error. */
 function closeAll([first, ...rest]: readonly (() => void)[]): void {
   if (first === undefined) return;
   try {
@@ -43,7 +43,7 @@ export class JoinedWorld implements World {
   readonly #parts: JoinedResources | undefined;
   #isClosed = false;
 
-  /** `parts` is undefined for a process that is alone. */
+  /** `parts` is undefined for a single process. */
   constructor(environment: ProcessEnvironment, parts?: JoinedResources) {
     this.environment = environment;
     this.rank = environment.rank;
@@ -59,14 +59,14 @@ export class JoinedWorld implements World {
     return this.#parts?.engine.deviceWaits;
   }
 
-  /** Creates a group. A group of one rank is a SingleProcessGroup, whatever the engine. */
+  /** Creates a group. A group with one rank is a SingleProcessGroup, whatever the engine. */
   createGroup({ name, ranks }: GroupOptions): ProcessGroup {
     checkRanks({ name, ranks }, this.rank);
     if (this.#parts === undefined || ranks.length === 1) return new SingleProcessGroup(name, this.rank);
     return this.#parts.engine.createGroup({ name, ranks });
   }
 
-  /** The reason why the job has failed, on this or another rank; undefined if it has not failed. */
+  /** The reason for the failure of the job, on any rank; undefined if the job has not failed. */
   get failure(): MtlError | undefined {
     return this.#isClosed ? undefined : this.#parts?.job.failure;
   }
@@ -82,16 +82,15 @@ export class JoinedWorld implements World {
   }
 
   /**
-   * Returns the latest operations of all groups (at most 8192; `numDropped` counts the dropped ones), to
-   * measure overlap.
+   * Returns the latest operations of all groups (at most 8192), for measuring overlap. `numDropped` counts
+   * the dropped operations.
    */
   takeTrace(): TakenTrace {
     return this.#parts?.job.takeTrace() ?? Object.assign([], { numDropped: 0 });
   }
 
   /**
-   * Leaves the job in order. The process that runs the store's server waits until all other processes have
-   * left.
+   * Leaves the job in order. The process with the store's server waits until all other processes have left.
    */
   close(): void {
     if (this.#parts === undefined || this.#isClosed) return;

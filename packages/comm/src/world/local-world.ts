@@ -12,13 +12,13 @@ export interface LocalWorldOptions {
   readonly rank: number;
   readonly size: number;
   readonly store: Store;
-  /** How long an operation waits for the other ranks, in milliseconds. Default 600 s. */
+  /** The time that an operation waits for the other ranks, in milliseconds. Default: 600 s. */
   readonly timeoutMs?: number;
-  /** How long to wait for all ranks to join, in milliseconds. Default: `timeoutMs`. */
+  /** The time to wait for all ranks to join, in milliseconds. Default: `timeoutMs`. */
   readonly joinTimeoutMs?: number;
   /**
-   * How long this process may continue after the job has failed, in milliseconds; then its watchdog ends it.
-   * Default 10 s.
+   * The time, in milliseconds, that this process may continue after the job has failed. Then its watchdog
+   * ends it. Default: 10 s.
    */
   readonly abortGraceMs?: number;
   /**
@@ -77,8 +77,8 @@ export class LocalWorld implements World {
   }
 
   /**
-   * Returns the latest operations of all groups (at most 8192; `numDropped` counts the dropped ones), to
-   * measure overlap.
+   * Returns the latest operations of all groups (at most 8192), for measuring overlap. `numDropped` counts
+   * the dropped operations.
    */
   takeTrace(): TakenTrace {
     return this.#job.takeTrace();

@@ -22,7 +22,7 @@ import { rankZeroNeverCame, waitNoticesMs } from './wait-for-ranks.js';
 const lookMs = 50;
 
 /**
- * Returns true for a job whose user need not provide a secret: all its processes are on one host, where a
+ * Returns true for a job whose user need not provide a secret. All its processes are on one host, where a
  * file can contain the secret, and they were started with RANK and WORLD_SIZE (by torchrun or a script).
  */
 export function sharesSecretFile(
@@ -34,7 +34,7 @@ export function sharesSecretFile(
 }
 
 /**
- * Returns the secret of the job: rank 0 creates it, and the other ranks wait for it.
+ * Returns the secret of the job. Rank 0 creates it, and the other ranks wait for it.
  * @throws CommunicationError `MTL_TIMEOUT`
  */
 export async function sharedSecret(options: {
@@ -71,8 +71,8 @@ export async function sharedSecret(options: {
 }
 
 /**
- * The process that created a secret; if it has ended, the file is stale. A process id may be reused, so the
- * start time identifies the process as well.
+ * The process that created a secret. After its end, the file is stale. A process id may be reused, so the
+ * start time also identifies the process.
  */
 interface Holder {
   readonly pid: number;
@@ -85,9 +85,9 @@ interface Content extends Holder {
 }
 
 /**
- * A secret that rank 0 of a job on one host creates for the other ranks. It is in a file that only this user
- * can read, until all ranks have joined. Files of different jobs are distinguished by the address at which
- * the ranks meet and by torchrun's job name.
+ * A secret that rank 0 creates for the other ranks of a job on one host. It is in a file that only this user
+ * can read, until all ranks have joined. The file name depends on the address at which the ranks meet, and on
+ * torchrun's job name.
  */
 export class SharedSecretFile {
   readonly path: string;
@@ -102,7 +102,8 @@ export class SharedSecretFile {
   }
 
   /**
-   * Creates the secret, on rank 0. The file appears atomically, so a reader never sees an incomplete file.
+   * Creates the secret, on rank 0. The file appears atomically, so that a reader never sees an incomplete
+   * file.
    *
    * @throws ConfigurationError `MTL_JOB_SECRET` if another job of this user is starting at the same address
    */
@@ -122,13 +123,13 @@ export class SharedSecretFile {
     return content.secret;
   }
 
-  /** Returns the secret if its creator, a rank 0, is running; otherwise undefined. */
+  /** Returns the secret if its creator, a rank 0, is running. Otherwise undefined. */
   find(): string | undefined {
     const content = this.#read();
     return content !== undefined && isRunning(content) ? content.secret : undefined;
   }
 
-  /** Removes the file if this process created it. Called after all ranks have read it. */
+  /** Removes the file if this process created it. Called after all ranks have read the file. */
   remove(): void {
     if (this.#read()?.pid === process.pid) rmSync(this.path, { force: true });
   }

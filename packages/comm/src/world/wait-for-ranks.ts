@@ -4,16 +4,16 @@ import { launchError, type Variables } from '../environment/variable-reader.js';
 import type { NativeStore } from '../store/store.js';
 
 /**
- * When a process that waits for others at the start reports the missing ranks, in milliseconds: first after
- * `first`, which is longer than a normal start takes, then every `next`.
+ * The times in milliseconds at which a process that waits for other processes at the start reports the
+ * missing ranks: first after `first`, which is longer than a normal start, then every `next`.
  */
 export const waitNoticesMs = { first: 5_000, next: 60_000 } as const;
 
 const defaultSeconds = 300;
 
 /**
- * Returns how long processes wait for each other at the start, in milliseconds: MTL_JOIN_TIMEOUT (in
- * seconds), else 300 s.
+ * Returns the time in milliseconds that processes wait for each other at the start: MTL_JOIN_TIMEOUT (in
+ * seconds), or 300 s by default.
  *
  * @throws ConfigurationError MTL_LAUNCH_ENVIRONMENT
  */
@@ -30,14 +30,14 @@ interface RankZeroNeverCameOptions {
   /** The rank that waited. */
   readonly rank: number;
   readonly waitedMs: number;
-  /** The part of the message after the time: why the rank waited, or the error of its last attempt. */
+  /** The text after the time: the reason for the wait, or the error of the last attempt. */
   readonly detail: string;
   /** The names of the variables that must have the same values on all ranks, as text. */
   readonly alike: string;
   readonly cause?: MtlError;
 }
 
-/** Creates the error `MTL_TIMEOUT` for a rank that did not find the store, which rank 0 should run. */
+/** Creates the error `MTL_TIMEOUT` for a rank that did not find the store of rank 0. */
 export function rankZeroNeverCame(options: RankZeroNeverCameOptions): CommunicationError {
   const { rank, waitedMs, detail, alike, cause } = options;
   const waited = `rank ${rank} waited ${(waitedMs / 1000).toFixed(1)} s${detail}`;

@@ -25,7 +25,7 @@ export interface RanksOptions {
    */
   readonly socketInterface?: string | undefined;
   /** Returns the command that runs a rank on its host. */
-  readonly prefixOf?: (host: number) => readonly string[];
+  readonly choosePrefix?: (host: number) => readonly string[];
 }
 
 /** The settings of a rank, from its command line. */
@@ -48,7 +48,7 @@ const { module: program, ...flags } = rankThreads(new URL('./rank-process.ts', i
 
 /** Starts ranks as processes that find each other through a folder. */
 export function startRanks(options: RanksOptions): { ranks: RankProcess[]; remove: () => void } {
-  const { module, hosts, argument = null, absent = [], bufferBytes, prefixOf = () => [] } = options;
+  const { module, hosts, argument = null, absent = [], bufferBytes, choosePrefix = () => [] } = options;
   const { timeoutMs = 20_000, joinTimeoutMs = 30_000, abortGraceMs = 10_000 } = options;
   const { socketInterface = '127.0.0.1', worldSize: size = hosts?.length ?? 0 } = options;
   const directory = mkdtempSync(join(tmpdir(), 'mtl-comm-'));
@@ -69,7 +69,7 @@ export function startRanks(options: RanksOptions): { ranks: RankProcess[]; remov
         ...flags,
         program: fileURLToPath(program),
         settings,
-        prefix: prefixOf(hosts?.[rank] ?? 0),
+        prefix: choosePrefix(hosts?.[rank] ?? 0),
       });
     });
   return { ranks, remove: () => rmSync(directory, { recursive: true, force: true }) };

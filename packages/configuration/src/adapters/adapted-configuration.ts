@@ -5,7 +5,7 @@ import type { adapterPlaceFlags } from './adapter-flags.js';
 
 /** The configuration of the adapters of a run or a saved model; empty without adapters. */
 export interface AdaptedConfiguration {
-  /** The low-rank adapters of a GPT, which are trained in place of its weights. */
+  /** The low-rank adapters of a GPT. The run trains the adapters and freezes the model's weights. */
   readonly lora?: LoraConfiguration;
 }
 

@@ -77,8 +77,8 @@ export const noteOfDecoupledRate = (flags: FlagReader): string | undefined =>
     : '--decoupled-lr has no effect with --lora-rank: embedding and output layer are not trained';
 
 /**
- * Returns the number of values that adapters have for `numFeatures` input or output features, and the flag
- * that determines it.
+ * Returns the number of adapter values for `numFeatures` input or output features, and the flag that sets the
+ * number.
  */
 export const sizeOfAdapters = (flags: FlagReader, { numFeatures }: { readonly numFeatures: number }) => ({
   numValues: numFeatures * (flags.get('lora-rank') ?? 0),

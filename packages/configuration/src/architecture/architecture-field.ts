@@ -29,7 +29,7 @@ export type KnownValues = Readonly<Record<string, unknown>> & {
   readonly sequenceLength?: number | undefined;
 };
 
-/** How a flag's value is converted to the value in a model's configuration, and back. */
+/** The conversion of a flag's value to the value in a model's configuration, and back. */
 export interface FieldConversion {
   /** Converts a flag's value to the value in a model's configuration. */
   readonly asModel: (flag: unknown) => unknown;
@@ -39,7 +39,7 @@ export interface FieldConversion {
   readonly saved: z.ZodType;
 }
 
-/** One property of a model's architecture, with its flag. */
+/** A property of a model's architecture, with its flag. */
 export interface ArchitectureField {
   /** The schema of the field's flag, with type, range, default and help. */
   readonly flag: z.ZodType;
@@ -48,26 +48,26 @@ export interface ArchitectureField {
   /** The only kind of model that has the field. Absent: all kinds. */
   readonly kind?: ModelKind;
   /**
-   * States what the field determines in a model. `weights`: the set of weights, or the computation with them;
-   * a loaded model must have the same value. `learning`: how the model is trained; a resumed run reports
-   * another value. `initial-weights`: the weights of a new model. `padding`: the number of vocabulary rows
-   * without a token.
+   * The effect of the field on a model. `weights`: the set of weights, or the computation with them; a loaded
+   * model must have the same value. `learning`: how the model is trained; a resumed run reports another
+   * value. `initial-weights`: the weights of a new model. `padding`: the number of vocabulary rows that
+   * belong to no token.
    */
   readonly decides: 'weights' | 'learning' | 'initial-weights' | 'padding';
-  /** The conversion between flag and model. Absent: they have the same value. */
+  /** The conversion between flag and model. Absent: both have the same value. */
   readonly conversion?: FieldConversion;
   /** True if Megatron-LM requires the flag. */
   readonly isRequired?: true;
   /** True if the value is a dimension in the shapes of weights. */
   readonly isSize?: true;
   /**
-   * Returns the value if neither a flag nor a saved model gives one. Absent: the flag's default is used. It
-   * must then describe the computation of models that lack the property.
+   * Returns the value if neither a flag nor a saved model gives one. Absent: the flag's default is used. This
+   * default must describe the computation of saved models that lack the property.
    */
   readonly otherwise?: (known: KnownValues) => unknown;
   /**
-   * Returns true if the field has no effect in a model with the known values. Its flag is then refused. Only
-   * fields that a run's configuration may lack have this function, and their flags have no default.
+   * Returns true if the field has no effect in a model with the known values. The field's flag is then
+   * rejected. A field with this function is optional in a run's configuration, and its flag has no default.
    */
   readonly isUnused?: (known: KnownValues) => boolean;
 }
@@ -79,14 +79,14 @@ export const negated = {
   saved: z.boolean(),
 } as const satisfies FieldConversion;
 
-/** The conversion of a switch whose property models have only if it is on. */
+/** The conversion of a switch. A model has the property only if the switch is on. */
 export const presentIfOn = {
   asModel: (isOn: unknown) => (isOn === true ? true : undefined),
   asFlag: (isOn: unknown) => isOn,
   saved: z.boolean(),
 } as const satisfies FieldConversion;
 
-/** `isUnused` of a field that models may lack, but that always has an effect if present. */
+/** `isUnused` of an optional field that always has an effect if present. */
 export const neverUnused = (): boolean => false;
 
 /** Converts a flag's value to the value in a model's configuration. */

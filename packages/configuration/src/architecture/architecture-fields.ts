@@ -19,7 +19,7 @@ import {
 import { attentionFields, rotationFields } from './attention-fields.js';
 import { expertFields, gateFields } from './expert-fields.js';
 
-/** Returns a function that replaces the value of Llama 3.1 by undefined, because models omit it. */
+/** Returns a function that replaces the value of Llama 3.1 by undefined, because models omit this value. */
 const unless = (usual: number) => (value: unknown) => (value === usual ? undefined : value);
 
 const isNotYarn = ({ positionEmbeddingType }: KnownValues): boolean => positionEmbeddingType !== 'yarn';
@@ -38,9 +38,9 @@ const hasNoWeights = (known: KnownValues): boolean =>
   isNotYarn(known) || known.yarnAttentionFactor !== undefined;
 
 /**
- * The architecture fields of rotary positions for sequences longer than in pretraining: Llama 3.1 with the
- * names of transformers, YaRN with Megatron-LM's names and defaults. No flag has a default in its schema, so
- * that configurations of other models have none of these keys.
+ * The architecture fields that extend rotary positions to sequences longer than in pretraining: Llama 3.1
+ * with the names of transformers, YaRN with Megatron-LM's names and defaults. No flag has a default in its
+ * schema, so that configurations of other models have none of these keys.
  */
 export const rotaryScalingFields = {
   'rope-scaling-original-max-position-embeddings': {
@@ -145,9 +145,9 @@ export const rotaryScalingFields = {
 } as const satisfies Readonly<Record<string, ArchitectureField>>;
 
 /**
- * The architecture fields by flag, in the order of help. This table is the source of the flags with help and
- * range checks, the architecture in a run's configuration, the fields that checkpoints save, the fields that
- * a resumed run compares, and the fields that a Hugging Face directory fixes.
+ * The architecture fields by flag, in the order of help. This table is the only source for: the flags with
+ * help and range checks, the architecture in a run's configuration, the fields that checkpoints save, the
+ * fields that a resumed run compares, and the fields that a Hugging Face directory fixes.
  */
 export const architectureFields = {
   'num-layers': {
@@ -288,7 +288,7 @@ export const architectureFields = {
     }),
     key: 'geluKind',
     decides: 'weights',
-    // undefined without a kind of model, since a run's configuration leaves the choice to the kind of model
+    // undefined without a kind of model, because a run's configuration leaves the choice to the kind of model
     otherwise: ({ kind }) => kind && { gpt: 'tanh', bert: 'erf' }[kind],
     isUnused: ({ swiglu = false, squaredRelu = false, quickGeglu = false }) =>
       swiglu || squaredRelu || quickGeglu,

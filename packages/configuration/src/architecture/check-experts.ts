@@ -9,7 +9,7 @@ type ExpertFlag = keyof typeof expertFields;
  * Checks the combination of flags for experts.
  *
  * @param notices collects messages for the user
- * @throws ConfigurationError `MTL_EXPERTS` for impossible sizes, with the nearest possible one;
+ * @throws ConfigurationError `MTL_EXPERTS` for an impossible size, with the nearest possible size;
  *   `MTL_FLAG_NEEDS`, `MTL_FLAG_CONFLICT`
  */
 export function checkExperts(flags: FlagReader, notices: string[]): void {
@@ -32,7 +32,7 @@ function checkDense(flags: FlagReader, notices: string[]): void {
   const others = (Object.keys(expertFields) as ExpertFlag[]).filter((name) => isAsked(flags, name));
   const [first] = others;
   if (first === undefined) return;
-  // allowed with --num-experts 0: scripts turn experts off so, and leave the other flags of experts unchanged
+  // allowed, because scripts disable experts with --num-experts 0 and keep the other flags of experts
   if (!flags.isAsked('num-experts')) flags.needs(first, '--num-experts', 'is of experts, and there are none');
   notices.push(`without experts no effect: ${others.map((name) => `--${name}`).join(', ')}`);
 }
@@ -87,8 +87,8 @@ function checkGroups(flags: FlagReader, numExperts: number): void {
 }
 
 /**
- * Checks that the number of experts per token is at most the number of all experts, and at most the number in
- * the groups that a token may use.
+ * Checks that the number of experts per token exceeds neither the number of experts nor the number of experts
+ * in the groups that a token may use.
  */
 function checkChosen(flags: FlagReader, numExperts: number): void {
   const numChosen = flags.get('moe-router-topk') ?? 2;
@@ -126,8 +126,8 @@ function checkScores(flags: FlagReader, notices: string[]): void {
     );
   }
   if (isPre && score !== 'softmax') {
-    // only a notice, because published commands contain both flags: Megatron-LM ignores
-    // --moe-router-pre-softmax for other score functions
+    // Megatron-LM ignores --moe-router-pre-softmax for other score functions, and published commands contain
+    // both flags, so this is only a notice
     notices.push(`--moe-router-pre-softmax has no effect with --moe-router-score-function ${score}`);
   }
   const hasBias = flags.get('moe-router-enable-expert-bias') === true;

@@ -35,9 +35,8 @@ export function checkLayerList(
  *   without windows or rotary positions
  */
 export function checkAttentionLayers(flags: FlagReader): void {
-  const needs = (name: 'window-attn-skip-freq' | 'no-rope-freq', other: string): void => {
-    if (flags.isGiven(name)) flags.needs(name, other, 'has no effect without it');
-  };
+  const needs = (name: 'window-attn-skip-freq' | 'no-rope-freq', other: string): void =>
+    flags.needsFor([name], other, 'has no effect without it');
   if (flags.get('window-size') === undefined) needs('window-attn-skip-freq', '--window-size');
   const type = flags.required('position-embedding-type');
   if (type !== 'rope' && type !== 'yarn') needs('no-rope-freq', '--position-embedding-type rope');

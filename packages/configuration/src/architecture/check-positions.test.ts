@@ -96,7 +96,7 @@ it.each(['rope', 'yarn'])('accepts --reset-position-ids alone with %s, and says 
 describe('the positions of a model', () => {
   const configureModel = (line: string) => configure(withFlags(line)).model;
 
-  it("have Megatron-LM's numbers with yarn, and none of them otherwise", () => {
+  it("have Megatron-LM's numbers with yarn, and no numbers otherwise", () => {
     expect(configureModel('--position-embedding-type yarn')).toMatchObject({
       positionEmbeddingType: 'yarn',
       rotaryScalingFactor: 1,

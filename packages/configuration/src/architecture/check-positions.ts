@@ -160,7 +160,7 @@ function checkRotarySize(flags: FlagReader, headSize: number): void {
   if (rotarySize > 0 && rotarySize % 2 === 0) return;
   throw new ConfigurationError(
     'MTL_HEADS',
-    `${flags.written('rotary-percent')} of heads of ${headSize} features rotates ${rotarySize} of them`,
+    `${flags.written('rotary-percent')} of heads of ${headSize} features rotates ${rotarySize}`,
     {
       expected: 'an even number of features, 2 or more',
       remedy: `pass --kv-channels ${headSize + (headSize % 2)} --rotary-percent 1`,

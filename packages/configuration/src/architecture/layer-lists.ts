@@ -104,7 +104,7 @@ export function layerListText(layers: LayerList): string {
   if (typeof layers === 'number') return String(layers);
   const period = findPeriod(layers);
   if (period < layers.length) return repeated(layers.slice(0, period), layers.length / period);
-  // runs of equal values; neighbouring values that do not repeat are joined in one pair of brackets
+  // equal values are joined in one repeated list, and values that do not repeat in one pair of brackets
   const parts: { list: number[]; times: number }[] = [];
   for (const layer of layers) {
     const last = parts.at(-1);
@@ -123,7 +123,7 @@ export function layerListText(layers: LayerList): string {
 const repeated = (list: readonly number[], times: number): string =>
   `[${list.join()}]${times === 1 ? '' : `*${times}`}`;
 
-/** Returns the length of the shortest prefix whose repetition is the list. */
+/** Returns the length of the shortest prefix that yields the whole list when repeated. */
 function findPeriod(list: readonly number[]): number {
   const lengths = Array.from({ length: list.length }, (_, index) => index + 1);
   return lengths.find(

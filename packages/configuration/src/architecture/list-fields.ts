@@ -38,14 +38,14 @@ export function listFields(kind?: ModelKind): ReadonlyArray<readonly [Architectu
     : entries.filter(([, field]) => field.kind === undefined || field.kind === kind);
 }
 
-/** Returns the names of flags whose fields satisfy `is`, in the order of help. */
+/** Returns the names of the flags whose fields satisfy `is`, in the order of help. */
 export function architectureFlagNames(
   is: (field: ArchitectureField) => boolean,
 ): readonly ArchitectureFlag[] {
   return entries.filter(([, field]) => is(field)).map(([name]) => name);
 }
 
-/** Returns the values of a model's fields that have one of these effects, for example `learning`. */
+/** Returns the values of a model's fields that have any of the given effects, for example `learning`. */
 export function pickFields(
   model: TransformerConfiguration,
   decides: ReadonlyArray<ArchitectureField['decides']>,

@@ -10,7 +10,7 @@ import { checkPositions } from './check-positions.js';
 import { type ArchitectureFlag, listFields } from './list-fields.js';
 import { configuredField } from './models-of-configuration.js';
 
-/** The fields of the architecture that one flag determines; the others are derived from several. */
+/** The fields of the architecture that one flag determines. The other fields depend on several flags. */
 type FieldsOfFlags = Omit<ModelConfiguration, 'vocabularySize' | 'headSize' | 'sequenceLength'>;
 
 /**
@@ -20,7 +20,7 @@ type FieldsOfFlags = Omit<ModelConfiguration, 'vocabularySize' | 'headSize' | 's
  * @throws ConfigurationError MTL_FLAG_REQUIRED for a flag without a value
  */
 function configuredFields(flags: FlagReader): FieldsOfFlags {
-  // the kind of model is left out, so that the default of the kind of GELU stays open
+  // the kind of model is omitted, because it would fix the default kind of GELU
   const given = {
     hiddenSize: flags.required('hidden-size'),
     numAttentionHeads: flags.required('num-attention-heads'),

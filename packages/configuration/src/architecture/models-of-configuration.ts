@@ -12,15 +12,16 @@ import { type ArchitectureFlag, listFields } from './list-fields.js';
 /** The fields of a model that flags determine: all except the size of the vocabulary. */
 export type ModelFields = Omit<TransformerConfiguration, 'vocabularySize'>;
 
-/** Flags whose value, not the model's, is in a run's configuration, under the name of the flag's option. */
+/**
+ * Flags for which a run's configuration contains the flag's value instead of the model's, under the name of
+ * the flag's option.
+ */
 const configuredAsFlags: readonly ArchitectureFlag[] = [
   'untie-embeddings-and-output-weights',
   'make-vocab-size-divisible-by',
 ];
 
-/**
- * A field's key in a run's configuration, and whether its value there is the flag's value, not the model's.
- */
+/** The key of a field in a run's configuration. The value may be the flag's instead of the model's. */
 interface ConfiguredField {
   readonly key: string;
   readonly isFlagValue: boolean;

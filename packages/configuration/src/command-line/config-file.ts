@@ -19,7 +19,10 @@ export interface ConfigFile {
   readonly notices: readonly string[];
 }
 
-/** Marks the configuration in a checkpoint, whose `flags` can be read like a file of --config. */
+/**
+ * The mark of the configuration in a checkpoint. The `flags` of such a configuration can be read like a file
+ * of --config.
+ */
 export const savedConfigurationFormat = 'mtl-configuration';
 
 /**
@@ -28,9 +31,9 @@ export const savedConfigurationFormat = 'mtl-configuration';
  *
  * @param unused values of flags that the program does not use; keys that have no effect with these values are
  *   accepted
- * @throws ConfigurationError `MTL_CONFIG_FILE` when it cannot be read or parsed, `MTL_CONFIG_KEY` for an
- *   unknown key (with the nearest known one), `MTL_FLAG_VALUE` for a bad value, `MTL_FLAG_UNSUPPORTED` for a
- *   flag of Megatron-LM that is not supported. One error names all unknown and unsupported keys.
+ * @throws ConfigurationError `MTL_CONFIG_FILE` when the file cannot be read or parsed, `MTL_CONFIG_KEY` for
+ *   an unknown key (with the nearest known key), `MTL_FLAG_VALUE` for a bad value, `MTL_FLAG_UNSUPPORTED` for
+ *   a flag of Megatron-LM that is not supported. One error names all unknown and unsupported keys.
  */
 export function readConfigFile(path: string, unused: Flags = {}): ConfigFile {
   const where = `in ${path}`;
@@ -93,7 +96,7 @@ function settingsIn(path: string): Settings {
 
 /**
  * Returns values that a saved configuration may have derived from other flags, but that a command line must
- * give.
+ * contain.
  */
 function derivedIn({ resolved }: Record<string, unknown>): Record<string, unknown> {
   const { model, data } = (resolved ?? {}) as Partial<PretrainingConfiguration>;
@@ -122,7 +125,7 @@ function readText(path: string): string {
   }
 }
 
-/** Loads the YAML parser only for a YAML file, since loading takes 50 ms. */
+/** Loads the YAML parser only for a YAML file, because loading takes 50 ms. */
 const yaml = (): typeof import('yaml') => createRequire(import.meta.url)('yaml');
 
 function parseText(path: string, text: string): unknown {
@@ -146,8 +149,8 @@ function lineOfJsonError(error: unknown, text: string): number | undefined {
 }
 
 /**
- * Judges a key that is not in the schema. Returns a notice if the key has no effect, or the reason why it
- * cannot be used.
+ * Checks a key that is not in the schema. Returns a notice if the key has no effect, or the reason why the
+ * key cannot be used.
  */
 function judgeOtherKey(options: {
   key: string;

@@ -12,7 +12,7 @@ const withoutField: Readonly<Partial<Record<FlagName, string>>> = {
   'muon-tp-mode': 'has one value, another name for it, and one that is refused',
 };
 
-/** Returns whether some value of a flag changes a field of the configuration of at least one run. */
+/** Returns true if some value of a flag changes a field of the configuration of at least one run. */
 function hasEffect(name: FlagName): boolean {
   const values = listValues(name);
   return plainRuns.some(({ flags, worldSize, resolved }) =>

@@ -4,12 +4,11 @@ const phrase = ' has no effect';
 const mostColumns = 240;
 
 /**
- * Returns notices for the start of a run. Notices about flags without effect are folded into one line, which
- * gives the flags and the reasons. If this line would be too long, it names the flag that shows the reasons.
- * Other notices do not change.
+ * Returns notices for the start of a run. Notices about flags without effect become one line with the flags
+ * and the reasons. If this line would be too long, it names the flag that prints the reasons instead. Other
+ * notices do not change.
  *
- * @param toldBy the flag that shows every reason on a separate line; undefined if the program has no such
- *   flag
+ * @param toldBy the flag that prints each reason on its own line; undefined if the program has no such flag
  */
 export function foldNotices(notices: readonly string[], toldBy?: string): readonly string[] {
   const idle = notices.filter((notice) => notice.includes(phrase));

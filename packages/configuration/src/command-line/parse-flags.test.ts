@@ -80,7 +80,7 @@ describe('parseFlags', () => {
     ['--lr zero --lr 2', 'error[MTL_FLAG_VALUE]: --lr zero on the command line'],
     [
       '--recompute-activations --recompute-granularity full',
-      'error[MTL_FLAG_REPEATED]: --recompute-activations and --recompute-granularity full contradict each other; expected one of them',
+      'error[MTL_FLAG_REPEATED]: --recompute-activations and --recompute-granularity full contradict each other; expected only one',
     ],
     ['--recompute-activations yes', 'error[MTL_FLAG_ARGUMENT]: "yes" behind --recompute-activations belongs'],
     ['--layernorm-epsilon', 'error[MTL_FLAG_VALUE_MISSING]: --norm-epsilon needs a value'],
@@ -203,7 +203,7 @@ describe('flags that cannot be used', () => {
         '  --enable-one-logger (reports to NVIDIA in Megatron-LM) is not supported: reports go to files, Weights & Biases or MLflow; use --wandb-project or --mlflow-tracking-uri',
         '  --hiden-size is not a flag; expected --hidden-size; --help lists all flags',
         '  --one-logger-project a (reports to NVIDIA in Megatron-LM) is not supported: reports go to files, Weights & Biases or MLflow; use --wandb-project or --mlflow-tracking-uri',
-        '  remedy: change or leave out each of them',
+        '  remedy: change or leave out each flag',
       ].join('\n'),
     );
   });

@@ -99,7 +99,7 @@ export function parseFlags(argv: readonly string[], options: ParseFlagsOptions =
 }
 
 /**
- * Returns the flags of a command line, completed by the values that its --load or --load-hf gives.
+ * Returns the flags of a command line, completed by the values from --load or --load-hf.
  *
  * @throws ConfigurationError `MTL_FLAG_CONFLICT` for flags that contradict the loaded model.
  */
@@ -116,11 +116,11 @@ interface CommandLine {
   config?: string;
 }
 
-/** An argument that begins with `--`, and the arguments after it up to the next flag. */
+/** An argument that begins with `--`, with its values: the arguments up to the next flag. */
 interface WrittenFlag {
   /** Name of the flag, with dashes, even if the user wrote underscores. */
   readonly name: string;
-  /** The text after `=`, if there is one. */
+  /** The text after `=`; undefined without `=`. */
   readonly attached: string | undefined;
   readonly following: readonly string[];
 }
@@ -164,17 +164,17 @@ function readCommandLine(argv: readonly string[], unused: Flags): CommandLine {
   return line;
 }
 
-/** One occurrence of a flag on a command line. */
+/** A flag at its position in a command line. */
 interface SeenFlag {
   readonly written: WrittenFlag;
-  /** The flag in place of its alias. */
+  /** The flag that replaces its alias. */
   readonly flag: WrittenFlag;
   readonly value: unknown;
 }
 
 /**
- * Refuses two switches that contradict each other (--bf16 --no-bf16; --recompute-activations
- * --recompute-granularity full). Repeating a flag with another value is allowed, since scripts append to a
+ * Rejects two switches that contradict each other (--bf16 --no-bf16; --recompute-activations
+ * --recompute-granularity full). Repeating a flag with another value is allowed, because scripts append to a
  * command line.
  */
 function refuseContradiction(options: { target: string; before: SeenFlag; second: SeenFlag }): void {
@@ -184,7 +184,7 @@ function refuseContradiction(options: { target: string; before: SeenFlag; second
   throw new ConfigurationError(
     'MTL_FLAG_REPEATED',
     `${formatFlag(before.written)} and ${formatFlag(second.written)} contradict each other`,
-    { expected: 'one of them', remedy: 'leave the other one out', details: { flag: target } },
+    { expected: 'only one', remedy: 'leave the other one out', details: { flag: target } },
   );
 }
 
@@ -192,7 +192,7 @@ function standsForValue({ written }: SeenFlag): boolean {
   return findFlagAlias(written.name)?.value !== undefined;
 }
 
-/** Returns the flag and value that an alias means; other flags unchanged. */
+/** Replaces an alias by its flag and value. Returns other flags unchanged. */
 function withoutAlias(written: WrittenFlag): WrittenFlag {
   const alias = findFlagAlias(written.name);
   if (alias === undefined) return written;
@@ -268,8 +268,8 @@ function noValue({ name, attached, following }: WrittenFlag): void {
 }
 
 /**
- * Judges a flag that is not in the schema. Returns a notice if the flag has no effect, or the reason why it
- * cannot be used.
+ * Checks a flag that is not in the schema. Returns a notice if the flag has no effect, or the reason why the
+ * flag cannot be used.
  */
 function judgeOtherFlag(
   written: WrittenFlag,

@@ -29,7 +29,7 @@ const programHelp = (model: ModelKind): ReadonlyArray<readonly [string, string]>
     '--preset NAME',
     `A named set of flags: ${Object.keys(findPresets(model).presets).join(', ')}; or none. ` +
       `[${findPresets(model).whenNothingIsAsked} without --config, --load, --load-hf and flags of model size, data ` +
-      'and tokenizer; none with one of them]',
+      'and tokenizer; none with either]',
   ],
   ['--config FILE', 'Flags from a YAML or JSON file; flags of the command line override them.'],
   ['--debug', 'Prints errors with their stack.'],
@@ -102,15 +102,15 @@ function wrap(text: string, columns: number): readonly string[] {
   return lines;
 }
 
-/** A flag of a training program, as the completion of command lines needs it. */
+/** A flag of a training program, for the completion of command lines in a shell. */
 export interface FlagOfProgram {
   /** Name of the flag, without dashes. */
   readonly name: string;
   /** A description of the flag's function. */
   readonly text: string;
-  /** The placeholder of its value; empty for a switch. */
+  /** The placeholder of the flag's value; empty for a switch. */
   readonly placeholder: string;
-  /** Names that the flag takes as values; it may also take other values. */
+  /** Names that the flag accepts as values. The flag may also accept other values. */
   readonly names: readonly string[];
 }
 

@@ -136,7 +136,7 @@ describe('what --load or --load-hf knows', () => {
     expect(from('lr')).toEqual([2e-3, 'preset gpt2-4m']);
     const { model, data } = validateConfiguration(flags);
     expect(model).toMatchObject({ ffnHiddenSize: 24, geluKind: 'erf', vocabularySize: 99 });
-    // the tokenizer is taken whole, because the loaded values contain nothing else about it
+    // the loaded tokenizer is taken unchanged, because the loaded flags contain nothing else about tokenizers
     expect(data.tokenizer).toEqual(loaded.tokenizer);
   });
 

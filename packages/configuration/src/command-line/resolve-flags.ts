@@ -21,12 +21,15 @@ import {
   type Flags,
   flagsOfOwnModels,
   tokenizerFlagNames,
+  writeFlags,
 } from '../schema/flag-schema.js';
 import { isScheduleModule } from '../strategies/pipeline-parallelism.js';
 import { displacedByStrategies, impliedSwitches } from '../strategies/strategies.js';
 import type { ConfigFile } from './config-file.js';
 
-/** The flags of a run that follow from --load or --load-hf. This is plain data, so ranks can broadcast it. */
+/**
+ * The flags of a run that follow from --load or --load-hf, as plain data, so that ranks can broadcast them.
+ */
 export interface LoadedFlags {
   /**
    * The source of the values, to be printed: `checkpoint runs/a/iter_0000010` or
@@ -36,9 +39,9 @@ export interface LoadedFlags {
   readonly values: Flags;
   /** The flags for which the user must not give another value. */
   readonly fixed: readonly FlagName[];
-  /** Other values that a run may nevertheless choose for fixed flags. Default: none. */
+  /** Other values that a run may choose for the fixed flags. Default: none. */
   readonly alternatives?: Readonly<Partial<Record<FlagName, 'all' | readonly unknown[]>>>;
-  /** The options of the tokenizer in `values`; they have details that flags cannot express. */
+  /** The options of the tokenizer in `values`, with details that flags cannot express. */
   readonly tokenizer?: TokenizerOptions;
   /** The number of tokens in the model's vocabulary. */
   readonly vocabularySize: number;
@@ -46,7 +49,7 @@ export interface LoadedFlags {
   readonly start?: BatchPosition;
 }
 
-/** The values of all flags. Each comes from the source with the highest precedence that gives a value. */
+/** The values of all flags. Each value comes from the source with the highest precedence. */
 export interface ResolvedFlags {
   readonly values: Flags;
   /**
@@ -73,7 +76,7 @@ export type GivenBy = 'command line' | 'options';
 export interface ResolveFlagsOptions {
   /** Values of the command line, or of a program's options, which take precedence. */
   readonly given: ReadonlyMap<FlagName, unknown>;
-  /** Whether `given` comes from a command line or from options. Default: the command line. */
+  /** The origin of `given`: a command line or options. Default: the command line. */
   readonly givenBy?: GivenBy;
   /** The contents of the file of --config. */
   readonly file?: ConfigFile;
@@ -81,12 +84,12 @@ export interface ResolveFlagsOptions {
   readonly loaded?: LoadedFlags;
   /**
    * The name of a preset, or `none`. Default: the smallest preset of the model, if `given` has no flags for a
-   * model, data or checkpoint and there is no --config; otherwise `none`.
+   * model, data or checkpoint and there is no --config. Otherwise `none`.
    */
   readonly preset?: string;
   /** The kind of model that the program trains. Default: gpt. */
   readonly model?: ModelKind;
-  /** Values of required flags that the program does not use. They have the lowest precedence. */
+  /** Values of required flags that the program does not use. Any other source overrides them. */
   readonly unused?: Flags;
 }
 
@@ -104,11 +107,11 @@ const checks: OptionChecks<ResolveFlagsOptions> = {
 };
 
 /**
- * For each flag, other flags that set the same property in another way. A flag overrides these if they come
- * from a source of lower precedence. Within one source they contradict each other, which
- * `validateConfiguration` reports.
+ * Conflicting flags: for each flag, other flags that set the same property in another way. A flag overrides
+ * the flags in its list that come from a source of lower precedence. Within one source they contradict each
+ * other, and `validateConfiguration` reports the contradiction.
  */
-const displaced: Partial<Record<FlagName, readonly FlagName[]>> = {
+export const displacedFlags: Partial<Record<FlagName, readonly FlagName[]>> = {
   epochs: ['train-iters', 'train-samples', 'lr-decay-samples', 'lr-warmup-samples', 'lr-wsd-decay-samples'],
   'train-iters': ['epochs', 'train-samples', 'lr-decay-samples', 'lr-warmup-samples', 'lr-wsd-decay-samples'],
   'train-samples': ['epochs', 'train-iters', 'lr-decay-iters', 'lr-warmup-iters', 'lr-wsd-decay-iters'],
@@ -180,8 +183,8 @@ function presetWithoutName({ given, file, model = 'gpt' }: ResolveFlagsOptions):
 const listEntries = (flags: Flags): Entries => Object.entries(flags) as unknown as Entries;
 
 /**
- * Returns the loaded flags. The flags of a tokenizer belong together, so if the user gives one of them, the
- * loaded flags of the tokenizer are left out.
+ * Returns the loaded flags. The flags of a tokenizer form a unit: if the user gives any flag of the
+ * tokenizer, all loaded ones are left out.
  */
 function loadedEntries(
   { values }: LoadedFlags,
@@ -208,9 +211,9 @@ function layOver(layers: ReadonlyArray<readonly [source: string, entries: Entrie
   };
   for (const [source, entries] of layers) {
     for (const [name, value] of entries) {
-      // A switch that is turned off does not override other flags.
+      // a switch that is off does not override other flags
       if (value === false) continue;
-      for (const rival of displaced[name] ?? []) putBack(rival);
+      for (const rival of displacedFlags[name] ?? []) putBack(rival);
     }
     for (const [name, value] of entries) {
       values.set(name, value);
@@ -220,7 +223,7 @@ function layOver(layers: ReadonlyArray<readonly [source: string, entries: Entrie
   return { values, sources };
 }
 
-/** Replaces old values of Megatron-LM by a value and the switch that they imply. */
+/** Replaces old values of Megatron-LM by a value and the switch that the old value implies. */
 function replaceImplied(options: {
   readonly values: Map<FlagName, unknown>;
   readonly sources: Map<FlagName, string>;
@@ -248,7 +251,7 @@ function replaceImplied(options: {
   }
 }
 
-/** Lowers the preset's minimum learning rate if it would be above the maximum that the user gives. */
+/** Lowers the preset's minimum learning rate if it would exceed the user's maximum. */
 function keepBelowPeak(options: {
   readonly values: Map<FlagName, unknown>;
   readonly sources: Map<FlagName, string>;
@@ -271,32 +274,28 @@ function refuseContradictions(
     value === values[name] || alternatives[name] === 'all' || (alternatives[name] ?? []).includes(value);
   const differing = fixed.filter((name) => asked.has(name) && !mayBe(name, asked.get(name)));
   if (differing.length === 0) return;
-  const written = (value: (name: FlagName) => unknown) =>
-    differing
-      .map((name) => (value(name) === undefined ? `no --${name}` : `--${name} ${value(name)}`))
-      .join(' ');
   const names = differing.map((name) => `--${name}`).join(' and ');
   throw new ConfigurationError(
     'MTL_FLAG_CONFLICT',
-    `${written((name) => asked.get(name))} contradicts the ${source}`,
+    `${writeFlags(Object.fromEntries(asked) as Flags, differing)} contradicts the ${source}`,
     {
-      expected: `${written((name) => values[name])}, which it has`,
+      expected: `${writeFlags(values, differing)}, which it has`,
       remedy: `leave ${names} out: the directory gives ${differing.length === 1 ? 'it' : 'them'}`,
       details: { flags: differing },
     },
   );
 }
 
-/** Returns whether a source is a default or a preset. */
+/** Returns true if a source is a default or a preset. */
 export const isDefaultSource = (source: string | undefined): boolean =>
   source === undefined || source === 'default' || source.startsWith('preset ');
 
-/** Flags whose value may be the path of a module, whose code is run. */
+/** Flags whose value may be the path of a module. The program runs the code of the module. */
 const flagsOfModules = ['pipeline-schedule', 'model-blocks'] as const;
 
 /**
- * Rejects a file of --config that names a module outside of the file's own folder. Users share such files as
- * data, so they must not run other code.
+ * Rejects a file of --config that names a module outside of the file's own folder. Users exchange such files
+ * as data, so a file must not run code from other places.
  *
  * @throws ConfigurationError `MTL_CONFIG_SCHEDULE` for a module outside the file's folder
  */
@@ -319,7 +318,7 @@ export function checkModulesOfFile(file: ConfigFile, { values, sources }: Resolv
   }
 }
 
-/** Returns an absolute path; if it exists, symbolic links are resolved. */
+/** Returns an absolute path, with symbolic links resolved if the path exists. */
 function realPath(path: string): string {
   const absolute = resolve(path);
   return existsSync(absolute) ? realpathSync(absolute) : absolute;

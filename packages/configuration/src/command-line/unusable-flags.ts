@@ -3,7 +3,7 @@ import { ConfigurationError } from '@mtl/errors';
 /** A flag, on a command line or in a file, with which the program cannot run. */
 export interface UnusableFlag {
   readonly code: 'MTL_FLAG_UNSUPPORTED' | 'MTL_FLAG_UNKNOWN' | 'MTL_CONFIG_KEY';
-  /** The flag as the user wrote it, with its values: `--num-experts 8`. */
+  /** The flag with its values, as the user wrote it: `--num-experts 8`. */
   readonly written: string;
   /** The problem as the end of a sentence, such as `is not a flag`. */
   readonly problem: string;
@@ -13,7 +13,7 @@ export interface UnusableFlag {
 }
 
 /**
- * Makes one error for all unusable flags of a source, so that the user can correct all of them at once. The
+ * Makes one error for all unusable flags of a source, so that the user can correct all flags at once. The
  * error has the code of the first flag.
  *
  * @param where the source: `on the command line`, `in run.yaml`
@@ -41,7 +41,7 @@ export function unusableFlagsError(
     first.code,
     `${flags.length} flags ${where} cannot be used:${lines.join('')}`,
     {
-      remedy: 'change or leave out each of them',
+      remedy: 'change or leave out each flag',
       details: { flags: flags.map(({ code, details }) => ({ code, ...details })) },
     },
   );

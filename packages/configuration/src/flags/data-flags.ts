@@ -56,7 +56,7 @@ export const dataFlags = {
 /** The flags for fine-tuning on conversations: the data and the number of epochs. */
 export const conversationFlags = {
   'train-data': texts(
-    'JSON-lines files of conversations to fine-tune on, instead of --data-path: {"messages": [...]}, {"prompt": ..., "completion": ...}, or lines of ShareGPT or Alpaca; an array of them in JSON, too. The loss counts on what the assistant says.',
+    'JSON-lines files of conversations to fine-tune on, instead of --data-path: {"messages": [...]}, {"prompt": ..., "completion": ...}, or lines of ShareGPT or Alpaca; or one JSON array of such conversations. The loss counts only the words of the assistant.',
     { placeholder: 'FILE ...', learning: ({ data }) => data.conversations?.trainData },
   ),
   'validation-data': texts('Files of conversations to evaluate on.', {

@@ -3,9 +3,9 @@ import type { MuonOptions } from '@mtl/optimizer';
 import * as z from 'zod';
 
 /**
- * The values in effect that a resumed run compares and that may differ from the flags' values, because they
- * follow from several flags, or because a flag has no effect. They are a part of the run's configuration. Its
- * full type is derived from the flags, so this module cannot import it.
+ * The effective values that a resumed run compares. They may differ from the flags' values, because they
+ * depend on several flags or because a flag has no effect. They are a part of the run's configuration, but
+ * this module cannot import its full type, which is derived from the flags.
  */
 export interface SettingsInForce {
   readonly model: { readonly sequenceLength: number };
@@ -30,9 +30,9 @@ export interface StatePrecision {
   readonly storeParamRemainders: boolean;
 }
 
-/** Facts about a flag that its schema does not contain: its form on a command line, and its help. */
+/** Facts about a flag that its schema does not contain: its form on a command line and its help text. */
 export interface FlagFacts {
-  /** One or two sentences. Help adds the default and the choices. */
+  /** One or two sentences. Help appends the default and the choices. */
   readonly description: string;
   readonly kind:
     | 'integer'
@@ -57,9 +57,9 @@ export interface FlagFacts {
   /** Returns the canonical form of a value; undefined if the value means the same as omitting the flag. */
   readonly canonical?: ((value: unknown) => unknown) | undefined;
   /**
-   * How a resumed run compares the flag, if another value changes how a model is trained. `true` compares the
-   * flag's value; a function returns the value in effect. Absent: the flag is not compared. This applies to
-   * paths, reports and layouts, and to the schedule, which a resumed run refuses to change.
+   * The comparison of the flag in a resumed run, if the flag affects how a model is trained. `true` compares
+   * the flag's value; a function returns the effective value. Absent: the flag is not compared. This applies
+   * to paths, reports and layouts, and to the schedule, which a resumed run refuses to change.
    */
   readonly learning?: Learning | undefined;
 }
@@ -98,7 +98,7 @@ function withFacts<Schema extends z.ZodType>(schema: Schema, facts: FlagFacts): 
 
 function numeric(kind: 'integer' | 'number', schema: z.ZodNumber): MakeNumericFlag {
   const placeholder = kind === 'integer' ? 'N' : 'X';
-  // Each call clones the schema, since facts are stored by schema.
+  // Each call clones the schema, because facts are stored by schema.
   return ((description, options) =>
     withFacts(schema.clone(), { description, kind, placeholder, ...options })) as MakeNumericFlag;
 }
@@ -110,8 +110,8 @@ export const count: MakeNumericFlag = numeric('integer', z.int().min(1));
 export const naturalNumber: MakeNumericFlag = numeric('integer', z.int().min(0));
 
 /**
- * Makes a flag that takes an integer from 0 to 2^32 - 1, the seeds of NumPy's generator, which shuffles the
- * samples.
+ * Makes a flag that takes an integer from 0 to 2^32 - 1. This is the range of seeds of NumPy's generator,
+ * which shuffles the samples.
  */
 export const seedNumber: MakeNumericFlag = numeric(
   'integer',
@@ -198,7 +198,7 @@ export function texts(
   });
 }
 
-/** Makes a flag that takes one or more of a few names: all arguments up to the next flag. */
+/** Makes a flag that takes one or more of a few names. Its values are all arguments up to the next flag. */
 export function choices<const Names extends readonly [string, ...string[]]>(
   names: Names,
   description: string,
@@ -210,7 +210,7 @@ export function choices<const Names extends readonly [string, ...string[]]>(
   return withFacts(schema, { description, kind: 'choices', placeholder: 'NAME ...', ...options });
 }
 
-/** Makes a flag that takes one or more numbers of 0 or more: all arguments up to the next flag. */
+/** Makes a flag that takes one or more numbers ≥ 0. Its values are all arguments up to the next flag. */
 export function numberList(
   description: string,
   options: FlagOptions<readonly number[]> = {},
@@ -223,7 +223,7 @@ export function numberList(
   });
 }
 
-/** Makes a flag that takes one or more integers of 1 or more: all arguments up to the next flag. */
+/** Makes a flag that takes one or more integers ≥ 1. Its values are all arguments up to the next flag. */
 export function countList(
   description: string,
   options: FlagOptions<readonly number[]>,
@@ -245,7 +245,7 @@ export function counts(description: string, placeholders: string): z.ZodArray<z.
   });
 }
 
-/** Returns whether a flag takes all arguments up to the next flag. */
+/** Returns true if a flag takes all arguments up to the next flag. */
 export const takesSeveral = ({ kind }: FlagFacts): boolean =>
   ['texts', 'integers', 'numbers', 'choices'].includes(kind);
 

@@ -8,7 +8,9 @@ export type FlagFragment = Readonly<Record<string, z.ZodType>>;
 
 type ReadonlyValue<Value> = Value extends readonly (infer Item)[] ? readonly Item[] : Value;
 
-/** The flags of a topic whose values are in a run's configuration under the names of their options. */
+/**
+ * The names of a topic's flags whose values are in a run's configuration under the names of their options.
+ */
 type NameIn<Fragment extends FlagFragment> = Exclude<keyof Fragment & string, FlagElsewhere>;
 
 type NameWithDefault<Fragment extends FlagFragment> = {
@@ -16,9 +18,9 @@ type NameWithDefault<Fragment extends FlagFragment> = {
 }[NameIn<Fragment>];
 
 /**
- * The values of a topic's flags in a run's configuration, by the names of their options. Flags of
- * `flagsOfObjects` and `flagsElsewhere` are left out. Values without a default may be absent, except the
- * flags in `Present`, which every run has.
+ * The values of a topic's flags in a run's configuration, by option name. Flags of `flagsOfObjects` and
+ * `flagsElsewhere` are left out. Values without a default may be absent, except for the flags in `Present`,
+ * which every run has.
  */
 export type FlagValues<Fragment extends FlagFragment, Present extends NameIn<Fragment> = never> = {
   readonly [Name in NameWithDefault<Fragment> | Present as OptionName<Name>]: ReadonlyValue<

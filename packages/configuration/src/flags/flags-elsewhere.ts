@@ -1,5 +1,5 @@
 /**
- * Flags whose values are in a nested object of a run's configuration, with the path of this object. For
+ * Flags whose values are in a nested object of a run's configuration, with the path of the object. For
  * example, the value of `muon-momentum` is `optimizer.muon.momentum`.
  */
 export const flagsOfObjects = {
@@ -86,9 +86,9 @@ export const flagsElsewhere = {
   'use-checkpoint-args': 'asks for what --load always does',
 } as const;
 
-/** The flags whose values are not properties of their topic in a run's configuration. */
+/** The flags whose values are not direct properties of their topic in a run's configuration. */
 export type FlagElsewhere = keyof typeof flagsOfObjects | keyof typeof flagsElsewhere;
 
-/** Returns whether a flag's value is not a property of its topic in a run's configuration. */
+/** Returns true if a flag's value is not a direct property of its topic in a run's configuration. */
 export const isElsewhere = (flag: string): boolean =>
   Object.hasOwn(flagsOfObjects, flag) || Object.hasOwn(flagsElsewhere, flag);

@@ -8,11 +8,11 @@ export const trackingFlags = {
   ),
   'wandb-exp-name': text('The name of the run there.', {
     placeholder: 'NAME',
-    defaultText: 'that of the --save directory',
+    defaultText: 'the name of the --save directory',
   }),
   'wandb-entity': text('The user or team of that project.', {
     placeholder: 'NAME',
-    defaultText: 'that of the key',
+    defaultText: 'the account of the key',
   }),
   'mlflow-tracking-uri': text(
     'The MLflow server that metrics are sent to, such as http://host:5000; it is asked with MLFLOW_TRACKING_TOKEN, or _USERNAME and _PASSWORD, where these are set.',
@@ -24,7 +24,7 @@ export const trackingFlags = {
   }),
   'mlflow-run-name': text('The name of the run there.', {
     placeholder: 'NAME',
-    defaultText: 'that of the --save directory',
+    defaultText: 'the name of the --save directory',
   }),
 };
 

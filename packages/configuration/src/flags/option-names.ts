@@ -8,9 +8,10 @@ export const camelCase = (name: string): string =>
   name.replace(/-(.)/g, (_, letter: string) => letter.toUpperCase());
 
 /**
- * Options whose names differ from their flags' names in camel case: the new name by the name in camel case,
- * which is deprecated. The new name is the key of the value in `PretrainingConfiguration` and in run.json. If
- * the value is in a nested object, the object's name comes first: `muonNumSteps` for `muon.numSteps`.
+ * Options whose names are not their flags' names in camel case. The key is the deprecated name in camel case,
+ * and the value is the new name. The new name is the key of the value in `PretrainingConfiguration` and in
+ * run.json. If the value is in a nested object, the object's name comes first: `muonNumSteps` for
+ * `muon.numSteps`.
  */
 export const renamedOptions = {
   /** @deprecated */ normEpsilon: 'layerNormEpsilon',
@@ -65,14 +66,16 @@ export const renamedOptions = {
 
 type Renamed = typeof renamedOptions;
 
-/** The name of a flag's option in its topic, which is also the key of its value in a run's configuration. */
+/**
+ * The option of a flag in its topic. The option's name is also the key of the value in a run's configuration.
+ */
 export type OptionName<Name extends string> =
   CamelCase<Name> extends keyof Renamed ? Renamed[CamelCase<Name>] : CamelCase<Name>;
 
-/** Returns whether a name is the deprecated name of an option. */
+/** Returns true if a name is the deprecated name of an option. */
 export const isFormerName = (name: string): name is keyof Renamed => Object.hasOwn(renamedOptions, name);
 
-/** Returns the name of a flag's option in its topic, given the flag's name with dashes or in camel case. */
+/** Returns the option name of a flag, given the flag's name with dashes or in camel case. */
 export function optionName(flag: string): string {
   const name = camelCase(flag);
   return isFormerName(name) ? renamedOptions[name] : name;

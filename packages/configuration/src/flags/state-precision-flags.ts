@@ -1,9 +1,12 @@
 import { choice, openToggle, toggle } from './flag-kinds.js';
 
-/** Precisions of Megatron-LM that states do not have here, and what to use instead. */
+/**
+ * Precisions that Megatron-LM supports for optimizer states and this project does not, with a replacement for
+ * each.
+ */
 const otherDtypes = { fp8: 'states in fp8 are not there: use bf16 or fp16' };
 
-/** The flags of `--use-precision-aware-optimizer`; the others have no effect without it. */
+/** The flags that need `--use-precision-aware-optimizer`, and this flag. */
 export const statePrecisionFlags = {
   'use-precision-aware-optimizer': toggle(
     "Lets AdamW's states and master weights take less memory: --exp-avg-dtype, --exp-avg-sq-dtype, --main-grads-dtype, --store-param-remainders. On CPUs.",

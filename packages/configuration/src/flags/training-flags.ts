@@ -68,8 +68,8 @@ export const trainingFlags = {
 };
 
 /**
- * The flags for the reaction to spikes: steps whose loss or gradient norm is far above the values of recent
- * steps.
+ * The flags for the reaction to spikes. A spike is a step whose loss or gradient norm is far above recent
+ * values.
  */
 export const spikeFlags = {
   'loss-spike-policy': choice(
@@ -100,7 +100,7 @@ export const spikeFlags = {
 };
 
 /**
- * The flags of a dry run. It builds a training run and executes its steps without its processes, data and
+ * The flags of a dry run, which builds a training run and simulates its steps without processes, data and
  * memory.
  */
 export const dryRunFlags = {

@@ -20,12 +20,13 @@ import {
 } from './run-options.js';
 
 /**
- * Returns the flags for a run's options, completed by preset and defaults: the same result as `parseFlags`
- * for a command line.
+ * Returns the flags for a run's options, completed by preset and defaults. The result equals the result of
+ * `parseFlags` for a command line.
  *
- * @throws ConfigurationError `MTL_OPTION` for an unknown topic or option, with the nearest one, and for a
- *   topic that is no object; `MTL_FLAG_VALUE` for a value of another type or out of range; `MTL_FLAG_MODEL`
- *   for an option of the other kind of model; `MTL_PRESET`. The errors use the names of options.
+ * @throws ConfigurationError `MTL_OPTION` for an unknown topic or option, with the nearest known name, and
+ *   for a topic that is no object; `MTL_FLAG_VALUE` for a value of another type or out of range;
+ *   `MTL_FLAG_MODEL` for an option of the other kind of model; `MTL_PRESET`. The errors use the names of
+ *   options.
  */
 export function flagsOfOptions(options: RunOptions): ParsedFlags {
   checkOptions(options, { ...ofRun, checks: runOptionChecks });
@@ -33,7 +34,7 @@ export function flagsOfOptions(options: RunOptions): ParsedFlags {
   const { kind: model = 'gpt' } = options.model ?? {};
   try {
     const { given, notices } = givenIn(options);
-    // a complete set of options also contains the defaults of flags of the other kind of model
+    // a complete set of options also contains defaults for flags of other kinds of model
     checkModelOfFlags({ model, values: given, where: 'in the options', allowDefaults: true });
     const request = {
       given,
@@ -60,7 +61,7 @@ function givenIn(options: RunOptions): {
     for (const [key, name] of flagsOfTopic.get(topic)!) {
       const value = values[key];
       if (value === undefined) continue;
-      // undefined is stored as well, because it removes a preset's value, as numExperts 0 does
+      // undefined is stored as well, because it removes a preset's value, like numExperts 0
       given.set(name, readFlagValue({ name, value, where: 'in the options', isTyped: true }));
     }
   }
@@ -70,7 +71,9 @@ function givenIn(options: RunOptions): {
 /**
  * Returns the checked configuration of the training run that options describe.
  *
- * ```ts configure({ preset: 'char-10m', optimizer: { maxLearningRate: 1e-3 } }); ```
+ * ```ts
+ * configure({ preset: 'char-10m', optimizer: { maxLearningRate: 1e-3 } });
+ * ```
  *
  * @throws ConfigurationError with the codes of `flagsOfOptions` and `validateConfiguration`. The errors use
  *   the names of options.

@@ -15,7 +15,10 @@ import { validateConfiguration } from '../validation/validate-configuration.js';
 import { configure, flagsOfOptions } from './configure.js';
 import { flagsOfTopic, optionsOfFlags, optionTopics, type RunOptions } from './run-options.js';
 
-/** For each option of a run, a function that returns whether a value is valid by the schema of its flag. */
+/**
+ * Checks by the name of an option: each function returns true if a value is valid by the schema of the
+ * option's flag.
+ */
 const ofRun: Record<string, (value: unknown) => boolean> = Object.fromEntries(
   optionTopics.flatMap((topic) => [
     [topic, takes.emptyObject] as const,

@@ -71,7 +71,7 @@ export const flagValuesOption: OptionCheck<false> = groupOption(
 /** Checks the kind of model. */
 export const modelKindOption: OptionCheck<false> = choiceOption(modelKinds);
 
-/** Checks only that a preset's name is a text, since the presets depend on the kind of model. */
+/** Checks only that a preset's name is a text, because the presets depend on the kind of model. */
 export const presetOption: OptionCheck<false> = optionThat(
   'the name of a preset, or none',
   (value) => typeof value === 'string',
@@ -98,7 +98,7 @@ function topicOption(topic: OptionTopic): OptionCheck<false> {
   };
 }
 
-/** Returns the option with this name in another topic, or the option of the flag with this name. */
+/** Returns the option with this name in another topic, or the option for the flag with this name. */
 function optionElsewhere(name: string, topic?: OptionTopic): string | undefined {
   const key = optionName(name);
   const own = topic === undefined ? undefined : flagsOfTopic.get(topic)!.get(key);
@@ -136,8 +136,8 @@ export const resolvedFlagsOption: OptionCheck<false> = objectOption(
 );
 
 /**
- * Checks flags like `resolvedFlagsOption`, and the request from which they were resolved, which is needed to
- * add flags.
+ * Checks flags like `resolvedFlagsOption`, and the request that they were resolved from. Adding flags needs
+ * the request.
  */
 export const parsedFlagsOption: OptionCheck<false> = objectOption(
   'flags that parseFlags or flagsOfOptions returned',
@@ -151,11 +151,11 @@ export const parsedFlagsOption: OptionCheck<false> = objectOption(
   },
 );
 
-/** Returns checks that an object has these properties, which are objects. */
+/** Returns checks that an object has these properties, and that each is an object. */
 export const partsNamed = (names: readonly string[]): Readonly<Record<string, OptionCheck>> =>
   Object.fromEntries(names.map((name) => [name, required(objectOption('a part of a configuration'))]));
 
-/** Checks that a training run's configuration has all of its parts. */
+/** Checks that a training run's configuration is complete. */
 export const configurationOption: OptionCheck<false> = objectOption(
   'a configuration that configure or validateConfiguration returned',
   {

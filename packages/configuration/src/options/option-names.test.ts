@@ -41,7 +41,7 @@ function listPaths(flag: FlagName): readonly string[] {
 }
 
 /**
- * Returns whether another value of the flag appears in a run's configuration under the name of the flag's
+ * Returns true if another value of the flag appears in a run's configuration under the name of the flag's
  * option.
  */
 function isUnderItsName(flag: FlagName): boolean {

@@ -18,7 +18,7 @@ export type OptionsOf<Fragment extends FlagFragment> = {
   readonly [Name in keyof Fragment & string as CamelCase<Name>]?: z.infer<Fragment[Name]> | undefined;
 };
 
-/** The options of a run for these flags, under their current and deprecated names. */
+/** The run options for a topic's flags, under their current and deprecated names. */
 type RunOptionsOf<Fragment extends FlagFragment> = {
   readonly [Name in keyof Fragment & string as OptionName<Name>]?: z.infer<Fragment[Name]> | undefined;
 } & FormerNames<OptionsOf<Fragment>>;
@@ -68,7 +68,7 @@ export type RunOptions = {
   readonly preset?: PresetName | undefined;
 };
 
-/** The position of an option: its topic, and its name in the topic. */
+/** An option, given by its topic and its name in the topic. */
 interface PlaceOfOption {
   readonly topic: OptionTopic;
   readonly key: string;

@@ -3,8 +3,8 @@ import { presetTable } from './preset-table.js';
 
 /**
  * The recipe of BERT's presets (Shoeybi 2019, section 5.1): batch 1,024 and 2 million steps. The learning
- * rate warms up to 1e-4 in 10,000 steps, then decays linearly. The warm-up is given as the fraction 0.005, so
- * that shorter runs keep the shape. Weight decay 0.01, clipping at 1, dropout 0.1; 3 % of the documents are
+ * rate warms up to 1e-4 in 10,000 steps, then decays linearly. The warm-up is the fraction 0.005, so that
+ * shorter runs keep the shape. Weight decay is 0.01, clipping 1, dropout 0.1, and 3 % of the documents are
  * held out. The paper gives no betas; 0.9 and 0.999 are Megatron-LM's defaults.
  */
 const bertRecipe: Flags = {
@@ -26,9 +26,9 @@ const bertRecipe: Flags = {
 
 /**
  * The recipe of the smallest models: the bundled corpus in short samples, with a WordPiece vocabulary of
- * 4,096 that is trained on it; a small hidden size; and layer norms after the sublayers, with which shallow
- * models learn faster (docs/studies/layer-norm-placement.md). The dtype is float32, so that losses are equal
- * on every machine.
+ * 4,096 trained on the same corpus; a small hidden size; and layer norms after the sublayers, with which
+ * shallow models learn faster (docs/studies/layer-norm-placement.md). The dtype is float32, so that losses
+ * are equal on every machine.
  */
 const onBundledCorpus: Flags = {
   'num-layers': 4,

@@ -24,9 +24,9 @@ const gpt2Recipe: Flags = {
 };
 
 /**
- * The recipe of the smallest models: the bundled corpus, with a vocabulary of 4,096 that is trained on it, in
- * samples short enough for two slow cores to train in two minutes. The dtype is float32, so that losses are
- * equal on every machine.
+ * The recipe of the smallest models: the bundled corpus, with a vocabulary of 4,096 trained on the same
+ * corpus, in samples short enough for two slow cores to train in two minutes. The dtype is float32, so that
+ * losses are equal on every machine.
  */
 const onBundledCorpus: Flags = {
   'seq-length': 256,
@@ -45,7 +45,7 @@ const onBundledCorpus: Flags = {
 
 /**
  * Flags that Llama 3 and Qwen3 share: blocks with RMSNorm, SwiGLU and rotary positions, without biases. The
- * user must name the model's own tokenizer. Without it, the dataset must contain ids of this vocabulary.
+ * user must name the model's own tokenizer, or provide a dataset with ids of its vocabulary.
  */
 const publishedBlocks: Flags = {
   'tokenizer-type': 'NullTokenizer',
@@ -86,7 +86,7 @@ const llama3: Flags = {
 
 /**
  * Qwen3's dense models (Yang et al. 2025, table 1), with samples of 4,096 tokens. The report gives no
- * learning rates or batch sizes; they are taken from Llama 3, with the same number of tokens.
+ * learning rates or batch sizes, so the preset uses Llama 3's, with the same number of tokens.
  */
 const qwen3: Flags = {
   ...publishedBlocks,
@@ -143,7 +143,7 @@ const llamaAndQwenPresets = {
 };
 
 /**
- * Mixtral (Jiang et al. 2024, table 1): every layer has experts, and a token uses two of them. The recipe and
+ * Mixtral (Jiang et al. 2024, table 1): every layer has experts, and a token uses two. The recipe and
  * the data are not published. Learning rates and batch sizes are taken from Llama 3's presets, and the
  * coefficient of the balancing loss from Megatron-LM's example. This type of balancing loss does not depend
  * on how the batch is split.
@@ -198,8 +198,8 @@ const expertPresets = {
 };
 
 const presets = {
-  // The default model, which is trained if no model is given: blocks like Qwen3's, with Muon for their
-  // matrices, on the bundled corpus. docs/studies/default-presets.md has the reasons.
+  // The default model, which is trained if the user gives no model. Its blocks are like Qwen3's, Muon updates
+  // its matrices, and it learns from the bundled corpus. docs/studies/default-presets.md has the reasons.
   default: {
     ...onBundledCorpus,
     'num-layers': 4,
@@ -224,7 +224,7 @@ const presets = {
   // A model with experts in every layer; a token uses two of eight. Its sizes give it the same FLOPs per
   // token as the model above, and twice the parameters. After 1,000 steps, its validation loss is 4.032,
   // against 4.066 for the model above, and training took 20 % more processor time. After schedules of 250
-  // steps it is not lower (4.787 against 4.780). Each value is from one seed.
+  // steps the loss is not lower (4.787 against 4.780). Each value is from one seed.
   'moe-3m': {
     ...onBundledCorpus,
     'num-layers': 4,

@@ -3,13 +3,13 @@ import type { Flags } from '../schema/flag-schema.js';
 export interface PresetTableOptions<Column extends keyof Flags, Name extends string> {
   /** The flags that all presets of the table have in common. */
   readonly recipe: Flags;
-  /** The flags that differ between presets, one for each column. */
+  /** The flags that differ between presets. Each flag is a column of the table. */
   readonly columns: readonly Column[];
   /** The values of the columns by preset name; a row may omit the last columns. */
   readonly rows: Readonly<Record<Name, readonly number[]>>;
 }
 
-/** Makes presets from a common recipe and a table with one flag in each column. */
+/** Makes presets from a common recipe and a table. Each column of the table has the values of one flag. */
 export function presetTable<Column extends keyof Flags, Name extends string>({
   recipe,
   columns,

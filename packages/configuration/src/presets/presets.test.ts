@@ -91,7 +91,7 @@ describe('presets', () => {
     ['qwen3-8b', 8_190_735_360, 8.2],
     ['qwen3-14b', 14_768_307_200, 14.8],
     ['qwen3-32b', 32_762_123_264, 32.8],
-  ] as const)('%s has as many parameters as the published model', (name, count, billions) => {
+  ] as const)('%s has the number of parameters of the published model', (name, count, billions) => {
     const { model } = validateConfiguration(parseFlags(['--preset', name, '--data-path', 'prefix']));
     const vocabularySize = gptPresets[name]!['vocab-size']!;
     expect(numParameters(describeGptModel(model, vocabularySize))).toBe(count);
@@ -99,13 +99,13 @@ describe('presets', () => {
   });
 
   /**
-   * Expected numbers of parameters, from the shapes of the published weights: 46.7 and 30.5 billion, of which
-   * 12.9 and 3.3 billion are active for each token.
+   * Expected numbers of parameters, from the shapes of the published weights: 46.7 and 30.5 billion; 12.9 and
+   * 3.3 billion are active for each token.
    */
   it.each([
     ['mixtral-8x7b', 46_702_792_704, 12.9],
     ['qwen3-30b-a3b', 30_532_122_624, 3.3],
-  ] as const)('%s has as many parameters as the published model', (name, count, billionsOfToken) => {
+  ] as const)('%s has the number of parameters of the published model', (name, count, billionsOfToken) => {
     const { model } = validateConfiguration(parseFlags(['--preset', name, '--data-path', 'prefix']));
     const { hiddenSize: H, headSize: d, numLayers: L, numExperts: E, moeRouterTopk: k } = model;
     const queries = model.numAttentionHeads * d;
@@ -116,7 +116,7 @@ describe('presets', () => {
     expect(withExperts(E!)).toBe(count);
     const architecture = describeGptModel(model, gptPresets[name]!['vocab-size']!);
     expect(numParameters(architecture)).toBe(count);
-    // exact except for the rounding of one division
+    // exact except for rounding in one division
     expect(numActiveParameters(architecture)).toBeCloseTo(withExperts(k!), 3);
     // one report rounds 12.88 to 12.9, the other 3.35 to 3.3
     expect(Math.abs(withExperts(k!) / 1e9 - billionsOfToken)).toBeLessThan(0.06);

@@ -7,9 +7,9 @@ import { flagValue, type ModelKind, unstatedValue } from '../architecture/archit
 import { architectureFields, rotaryScalingFields } from '../architecture/architecture-fields.js';
 import { expertFields } from '../architecture/expert-fields.js';
 import { type ArchitectureFlag, architectureFlagNames, listFields } from '../architecture/list-fields.js';
-import { isDefaultSource, type LoadedFlags } from '../command-line/resolve-flags.js';
+import { displacedFlags, isDefaultSource, type LoadedFlags } from '../command-line/resolve-flags.js';
 import type { PretrainingConfiguration } from '../pretraining-configuration.js';
-import type { FlagName, Flags } from '../schema/flag-schema.js';
+import { type FlagName, type Flags, writeFlags } from '../schema/flag-schema.js';
 import { listTokenizerFlags } from './saved-tokenizer.js';
 
 /** The configuration of a model, a GptModelConfiguration or a BertModelConfiguration depending on `kind`. */
@@ -18,15 +18,19 @@ export interface KindOfModel {
   readonly model: TransformerConfiguration;
 }
 
-/** Values that loaded models may have but flags may not: transformers accepts 0 for the initialization. */
+/**
+ * Values that loaded models may have but flags may not. For example, transformers accepts 0 for the
+ * initialization.
+ */
 export const valuesWithoutFlag: Readonly<Partial<Record<FlagName, number>>> = { 'init-method-std': 0 };
 
 /** Flags that determine a model's weights or its computation, in the order of help. */
 const weightFlagNames = architectureFlagNames(({ decides }) => decides === 'weights');
 
 /**
- * Returns the flags of a model's architecture, except the size of its vocabulary, which the tokenizer
- * determines. A property that is missing, as in old checkpoints, gets the value that models without it have.
+ * Returns the flags of a model's architecture without the vocabulary size, which the tokenizer determines. If
+ * a property is missing, as in old checkpoints, the flag describes the computation of a model without the
+ * property.
  */
 export function architectureFlags({ kind, model }: KindOfModel): Flags {
   const stated = { ...model, kind } as Readonly<Record<string, unknown>>;
@@ -50,7 +54,10 @@ interface DifferingFlags {
   readonly toGetOne: string;
 }
 
-/** Compares the flags that determine the weights of two models of a kind; undefined if they are equal. */
+/**
+ * Compares the flags that determine the weights of two models of the same kind. Returns undefined if all are
+ * equal.
+ */
 export function differingFlags(
   kind: ModelKind,
   models: { readonly one: TransformerConfiguration; readonly other: TransformerConfiguration },
@@ -61,17 +68,14 @@ export function differingFlags(
   ];
   const names = weightFlagNames.filter((name) => one[name] !== other[name]);
   if (names.length === 0) return undefined;
-  const text = (of: Flags, name: keyof Flags): string =>
-    of[name] === undefined ? `no --${name}` : `--${name} ${of[name]}`;
-  const formatFlags = (of: Flags): string => names.map((name) => text(of, name)).join(' ');
   const [passed, leftOut] = [true, false].map((isSet) =>
     names.filter((name) => (one[name] !== undefined) === isSet),
   ) as [typeof names, typeof names];
   const actions = [
-    ...(passed.length > 0 ? [`pass ${passed.map((name) => text(one, name)).join(' ')}`] : []),
+    ...(passed.length > 0 ? [`pass ${writeFlags(one, passed)}`] : []),
     ...(leftOut.length > 0 ? [`leave out ${leftOut.map((name) => `--${name}`).join(' ')}`] : []),
   ];
-  return { one: formatFlags(one), other: formatFlags(other), toGetOne: actions.join(', ') };
+  return { one: writeFlags(one, names), other: writeFlags(other, names), toGetOne: actions.join(', ') };
 }
 
 interface CheckSameArchitectureOptions {
@@ -85,7 +89,7 @@ interface CheckSameArchitectureOptions {
 }
 
 /**
- * Rejects a checkpoint whose model differs from the model to train; the error names the flags.
+ * Rejects a checkpoint whose model differs from the model to train. The error names the flags that differ.
  *
  * @throws CheckpointError MTL_CHECKPOINT_MODEL
  */
@@ -106,7 +110,7 @@ export function checkSameArchitecture({ kind, saved, built, path }: CheckSameArc
 
 /**
  * Rejects a model whose architecture config.json of a Hugging Face directory cannot describe. A run that will
- * write such a directory calls it at its start.
+ * write such a directory makes this check at its start.
  *
  * @throws ConfigurationError MTL_HUGGING_FACE_LAYER_NORM for a BERT with layer norm before each sublayer,
  *   MTL_HUGGING_FACE_ARCHITECTURE for any other property
@@ -142,15 +146,13 @@ function refused({
   readonly nearest: Recorded | undefined;
 }): ConfigurationError {
   const { type, read, lost } = nearest ?? { type: kind, read: {}, lost: [] };
-  const text = (of: Flags, name: keyof Flags): string =>
-    of[name] === undefined ? `no --${name}` : `--${name} ${of[name]}`;
-  const what = lost.length === 0 ? 'these sizes' : lost.map((name) => text(flags, name)).join(' ');
+  const what = lost.length === 0 ? 'these sizes' : writeFlags(flags, lost);
   return new ConfigurationError(
     lost[0] === 'layer-norm-placement' ? 'MTL_HUGGING_FACE_LAYER_NORM' : 'MTL_HUGGING_FACE_ARCHITECTURE',
     `a model of ${what} cannot be written for the transformers library; ` +
       `its nearest model type that can be, ${type}, does not have it`,
     {
-      expected: lost.map((name) => text(read, name)).join(' '),
+      expected: writeFlags(read, lost),
       remedy: 'leave --save-hf out, or train a model with that value',
       details: { flag: lost[0] },
     },
@@ -158,7 +160,7 @@ function refused({
 }
 
 /**
- * The flags of positions that a run may change for a GPT with rotary positions from Hugging Face, with the
+ * The position flags that a run may change for a GPT with rotary positions from Hugging Face, with the
  * allowed values. The changes let the model process longer sequences than in pretraining.
  */
 const rotaryFlags: NonNullable<LoadedFlags['alternatives']> = {
@@ -182,16 +184,9 @@ function rotaryAlternatives({ kind, model }: KindOfModel): NonNullable<LoadedFla
   return rotaryFlags;
 }
 
-/** For each property, other properties that set the same value in another way, and that it replaces. */
-const saidOtherwise: Readonly<Record<string, readonly string[]>> = {
-  mscale: ['yarnAttentionFactor'],
-  mscaleAllDim: ['yarnAttentionFactor'],
-  yarnAttentionFactor: ['mscale', 'mscaleAllDim'],
-};
-
 /**
  * Returns a loaded model with the rotary positions that a run requests. `asked` is the model that the run's
- * flags describe. Only values that the user gives are used, not defaults of flags.
+ * flags describe. Only values from the user are used, not defaults of flags.
  */
 export function withAskedPositions<Model extends TransformerConfiguration>(
   { kind, sources }: Pick<PretrainingConfiguration, 'kind' | 'sources'>,
@@ -199,12 +194,16 @@ export function withAskedPositions<Model extends TransformerConfiguration>(
 ): Model {
   const alternatives = rotaryAlternatives({ kind, model });
   const values = architectureFlags({ kind, model: asked });
-  const keys = listFields(kind).flatMap(([name, { key }]) => {
+  const fields = listFields(kind);
+  const names = fields.flatMap(([name]): readonly FlagName[] => {
     const may = alternatives[name];
     const isAllowed = may === 'all' || (may ?? []).includes(values[name]);
-    return isAllowed && !isDefaultSource(sources.get(name)) ? [key] : [];
+    return isAllowed && !isDefaultSource(sources.get(name)) ? [name] : [];
   });
-  const replaced = [...keys, ...keys.flatMap((key) => saidOtherwise[key] ?? [])];
+  const listKeys = (chosen: readonly FlagName[]): readonly string[] =>
+    fields.filter(([name]) => chosen.includes(name)).map(([, { key }]) => key);
+  const keys = listKeys(names);
+  const replaced = listKeys([...names, ...names.flatMap((name) => displacedFlags[name] ?? [])]);
   const kept = Object.entries(model).filter(([key]) => !replaced.includes(key));
   const stated = Object.entries(asked).filter(([key]) => keys.includes(key));
   return Object.fromEntries([...kept, ...stated]) as unknown as Model;
@@ -219,8 +218,8 @@ interface FlagsOfHuggingFaceOptions extends KindOfModel {
 }
 
 /**
- * Returns the flags that a run gets from a Hugging Face directory, and the flags for which another value is
- * rejected (`withLoadedFlags`).
+ * Returns the flags that a run gets from a Hugging Face directory, and the flags for which `withLoadedFlags`
+ * rejects any other value.
  */
 export function flagsOfHuggingFace(options: FlagsOfHuggingFaceOptions): LoadedFlags {
   const { directory, kind, model, tokenizer } = options;
@@ -246,8 +245,8 @@ export function flagsOfHuggingFace(options: FlagsOfHuggingFaceOptions): LoadedFl
 }
 
 /**
- * Returns whether a run may change a flag of a model from Hugging Face. It may change how experts are
- * trained, and it may remove, but not add, a sentence-order head.
+ * Returns true if a run may change a flag of a model from Hugging Face. The run may change how experts are
+ * trained. It may remove a sentence-order head, but not add one.
  */
 function isReplaceable(name: ArchitectureFlag, value: unknown): boolean {
   if (name === 'bert-no-binary-head') return value === false;

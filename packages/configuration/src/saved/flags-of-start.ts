@@ -1,4 +1,7 @@
 import { adapterStartFlags } from '../adapters/adapter-flags.js';
 
-/** Flags that select the initial weights of a run. `--load` with the run's own folder overrides them. */
+/**
+ * Flags that select the initial weights of a run. If `--load` names the run's own folder, it overrides these
+ * flags.
+ */
 export const flagsOfStart: readonly string[] = ['load-hf', 'load', 'finetune', ...adapterStartFlags];

@@ -8,7 +8,7 @@ import type { ConfigurationJson } from './saved-configuration.js';
 /** The settings of a run or of a checkpoint. */
 type Settings = Pick<ConfigurationJson, 'flags' | 'resolved'>;
 
-/** A setting whose values differ in two runs, by its flag. */
+/** A setting that differs between two runs, by its flag. */
 export interface LearningDifference {
   readonly flag: FlagName;
   readonly before: string;
@@ -21,8 +21,8 @@ const learningFields = new Map<FlagName, ArchitectureField>(
 );
 
 /**
- * Returns a function that finds the value of a flag to compare; undefined if the flag is not compared. If an
- * older version had no such flag, the flag's default was in effect.
+ * Returns a function that finds the value of a flag to compare, or undefined if the flag is not compared. For
+ * a version without the flag, the function returns the flag's default, which was in effect.
  */
 function comparedValue(flag: FlagName): ((settings: Settings) => unknown) | undefined {
   const { learning, default: otherwise = 'none' } = findFlagFacts(flag);
@@ -33,7 +33,7 @@ function comparedValue(flag: FlagName): ((settings: Settings) => unknown) | unde
   const { key, isUnused } = field;
   return ({ resolved: { model, bert } }) => {
     const values = { ...model, ...bert } as Readonly<Record<string, unknown>>;
-    // models that may lack the field are trained differently without it
+    // models that may lack the field compute differently without it
     return values[key] ?? (isUnused?.(values) === false ? 'none' : undefined);
   };
 }
@@ -53,18 +53,15 @@ const learningSettings = [...flagNames]
     return valueIn === undefined ? [] : [{ flag, valueIn }];
   });
 
-/**
- * Flags of the schedule and of a run's initial weights. The folder from which a run resumes is not among
- * them.
- */
+/** Flags of the schedule and of a run's initial weights, without the folder from which a run resumes. */
 const ofScheduleAndStart: ReadonlySet<string> = new Set([
   ...['train-iters', 'train-samples', 'rampup-batch-size', 'iterations-to-skip'],
   ...flagsOfStart.filter((name) => name !== 'load'),
 ]);
 
 /**
- * Returns whether a flag affects training, so that runs with other values of it have different losses, not
- * only because of rounding. False for flags of layouts and reports, and for names that are not flags.
+ * Returns true if the flag affects training, so that runs with different values have different losses, beyond
+ * rounding. Returns false for flags of layouts and reports, and for names that are not flags.
  */
 export function decidesLearning(name: string): boolean {
   if (!isFlagName(name)) return false;
@@ -73,8 +70,8 @@ export function decidesLearning(name: string): boolean {
 }
 
 /**
- * Returns the settings that affect training and that differ between a run and the checkpoint that it resumes.
- * A setting that only one of the two has is not a difference.
+ * Returns the settings that affect training and that differ between a run and its checkpoint. A setting that
+ * exists on only one side is not a difference.
  */
 export function learningDifferences(
   before: Partial<Settings>,

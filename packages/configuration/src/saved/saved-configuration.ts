@@ -14,16 +14,17 @@ import type { Flags } from '../schema/flag-schema.js';
 import { valuesWithoutFlag } from './flags-of-model.js';
 import { type SavedTokenizer, savedTokenizer, saveTokenizer } from './saved-tokenizer.js';
 
-/** A configuration in the form that checkpoints store, which `--config` can read. */
+/** A configuration as stored in a checkpoint. `--config` can read it. */
 export interface ConfigurationJson {
   readonly format: typeof savedConfigurationFormat;
   readonly version: 1;
   readonly preset: string;
-  /** All flags that have a value, by Megatron-LM's names. The same configuration can be made from them. */
-  readonly flags: Flags;
   /**
-   * The configuration that results from the flags. It is stored for people to read, and ignored when loading.
+   * All flags that have a value, by Megatron-LM's names. They are sufficient to make the same configuration
+   * again.
    */
+  readonly flags: Flags;
+  /** The configuration that results from the flags. It is stored for readers and ignored when loading. */
   readonly resolved: Omit<PretrainingConfiguration, 'flags' | 'sources' | 'preset' | 'notices'>;
 }
 
@@ -31,9 +32,9 @@ export interface ConfigurationJson {
 export function configurationJson(configuration: PretrainingConfiguration): ConfigurationJson {
   const { sources, preset, notices: _notices, ...others } = configuration;
   const { flags: given, ...resolved } = others;
-  // presets may leave out these flags, but saved flags are read without a preset
+  // presets may omit these flags, but saved flags are read without a preset
   const named = { ...given, 'max-position-embeddings': resolved.model.maxPositionEmbeddings };
-  // values that follow from the number of conversations are left out, because a resumed run computes them
+  // values that follow from the number of conversations are omitted, because a resumed run computes them
   // again
   const isDecided = (name: string): boolean =>
     resolved.data.conversations !== undefined &&
@@ -81,15 +82,15 @@ export interface TrainedOn {
   readonly split: string;
 }
 
-/** The algorithms that a run with --time-matmuls chose for its matmuls. */
+/** The matmul algorithms that a run with --time-matmuls chose. */
 export interface RecordedMatmuls {
-  /** The platform on which they were timed. A run on another platform does not use them. */
+  /** The platform on which the algorithms were timed. A run on another platform does not use them. */
   readonly platform: string;
   /** The algorithm of each problem; the kernels name both. */
   readonly choices: Readonly<Record<string, string>>;
 }
 
-/** The parts of a checkpoint's configuration that describe its run, for pretraining and fine-tuning. */
+/** The description of a run in a checkpoint's configuration, for pretraining and fine-tuning. */
 interface SavedRun extends AdaptedConfiguration {
   /** The flags of the run; absent in checkpoints of task fine-tuning. */
   readonly flags?: Flags;
@@ -99,15 +100,15 @@ interface SavedRun extends AdaptedConfiguration {
    * older checkpoints.
    */
   readonly threads?: number;
-  /** The algorithms that were chosen for matmuls; absent if none were. A resumed run uses them again. */
+  /** The algorithms chosen for matmuls; absent if the run chose none. A resumed run uses them again. */
   readonly matmuls?: RecordedMatmuls;
   /** The data of the run; absent if the checkpoint was not written by a training run. */
   readonly trainedOn?: TrainedOn;
-  /** JSON fields of the Hugging Face directory from which the model came. */
+  /** JSON fields of the Hugging Face directory that the model came from. */
   readonly huggingFace?: HuggingFaceOrigin;
 }
 
-/** The configuration that a checkpoint stores, with which its model can be used without any flags. */
+/** The configuration in a checkpoint. With it, programs can use the checkpoint's model without any flags. */
 export interface SavedConfiguration<Kind extends ModelKind = ModelKind> extends SavedRun {
   readonly kind: Kind;
   readonly model: ModelOfKind[Kind];
@@ -115,7 +116,7 @@ export interface SavedConfiguration<Kind extends ModelKind = ModelKind> extends 
   readonly tokenizer: TokenizerOptions | undefined;
 }
 
-/** The schema of the stored parts of a run's configuration that are read again. */
+/** The schema of the stored run settings that are read again. */
 const savedRun = z.looseObject({
   flags: z.record(z.string(), z.unknown()).optional(),
   resolved: z.looseObject({}).optional(),
@@ -142,7 +143,7 @@ export interface SaveConfigurationOptions {
   readonly matmuls?: RecordedMatmuls | undefined;
   /** The data of the run; undefined if nothing was trained. */
   readonly data: TrainedOn | undefined;
-  /** JSON fields of the Hugging Face directory from which the model came. */
+  /** JSON fields of the Hugging Face directory that the model came from. */
   readonly huggingFace?: HuggingFaceOrigin | undefined;
 }
 
@@ -177,10 +178,11 @@ export interface CheckpointPlace {
 }
 
 /**
- * Parses the configuration in a checkpoint whose model must be of the given kind. The tokenizer gets the
- * paths of the copied files.
+ * Parses the configuration in a checkpoint. The model must be of the given kind. The tokenizer's paths become
+ * the paths of the copied files.
  *
- * @throws CheckpointError MTL_CHECKPOINT_STATE when it has no model of this kind, or a part is invalid
+ * @throws CheckpointError MTL_CHECKPOINT_STATE when the checkpoint has no model of this kind, or an invalid
+ *   setting
  */
 export function readSavedConfiguration<Kind extends ModelKind>(
   kind: Kind,
@@ -210,7 +212,7 @@ export function readSavedConfiguration<Kind extends ModelKind>(
 /**
  * Parses the configuration in a checkpoint with a model of any kind.
  *
- * @throws CheckpointError MTL_CHECKPOINT_STATE when it has no model, or a part is invalid
+ * @throws CheckpointError MTL_CHECKPOINT_STATE when the checkpoint has no model, or an invalid setting
  */
 export function readAnySavedConfiguration(
   configuration: JsonObject,

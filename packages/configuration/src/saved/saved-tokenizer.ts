@@ -33,12 +33,12 @@ export function listTokenizerFlags(options: TokenizerOptions): Flags {
 const chatTemplateName = 'chat_template.jinja';
 /**
  * Files of the model in the tokenizer's folder on which the tokenizer depends. The `model_type` in
- * config.json determines the class that loads it, and the `eos_token_id` in generation_config.json the end of
- * an answer in conversations.
+ * config.json determines the tokenizer's class. The `eos_token_id` in generation_config.json determines the
+ * end of an answer in conversations.
  */
 export const modelFileNames: readonly string[] = ['config.json', 'generation_config.json'];
 
-/** One of the files of a tokenizer. */
+/** A file of a tokenizer. */
 export interface TokenizerFile {
   /**
    * The path of the file relative to a directory with the tokenizer: Hugging Face's file name, possibly in a
@@ -61,8 +61,7 @@ export function tokenizerFiles(options: TokenizerOptions): readonly TokenizerFil
       const { tokenizerModel } = options;
       const isDirectory = statSync(tokenizerModel, { throwIfNoEntry: false })?.isDirectory() === true;
       const path = isDirectory ? join(tokenizerModel, 'tokenizer.json') : tokenizerModel;
-      // files that are used together with tokenizer.json, or kept for other programs: chat templates and
-      // older formats
+      // files that other programs or tokenizer.json need: chat templates and older formats
       const companions = Object.entries(tokenizerFilesIn(dirname(path))).filter(
         ([name]) => name !== 'tokenizer.json' && !(template.length > 0 && name.endsWith('.jinja')),
       );
@@ -98,7 +97,7 @@ function templateFiles(options: TokenizerOptions): readonly TokenizerFile[] {
   return path === undefined ? [] : [{ name: chatTemplateName, path }];
 }
 
-/** Returns the options of a tokenizer with the paths of its copied `tokenizerFiles` in a directory. */
+/** Returns the options of a tokenizer, with the paths of its copied files in `directory`. */
 function tokenizerIn(directory: string, given: TokenizerOptions): TokenizerOptions {
   const options = withTemplateIn(directory, given);
   switch (options.type) {
@@ -130,8 +129,8 @@ const tokenizerFolder = 'tokenizer';
 /** The tokenizer in the configuration of a checkpoint. */
 export interface SavedTokenizer {
   /**
-   * The options of the tokenizer. Its files are copies in the folder `tokenizer` next to the checkpoints; the
-   * options contain their paths within this folder.
+   * The options of the tokenizer. Its files are copied to the folder `tokenizer` next to the checkpoints, and
+   * the options contain the paths within this folder.
    */
   readonly tokenizer?: TokenizerOptions;
 }
@@ -155,9 +154,9 @@ export async function saveTokenizer(
 /**
  * Reads a tokenizer's files into memory, because a run may have to write them again.
  *
- * @returns a function that writes files which have been deleted next to the checkpoints of `directory`. It
- *   throws CheckpointError MTL_CHECKPOINT_IO when they cannot be written
- * @throws CheckpointError MTL_CHECKPOINT_IO when they cannot be read
+ * @returns a function that restores files that have been deleted next to the checkpoints of `directory`. The
+ *   function throws CheckpointError MTL_CHECKPOINT_IO when writing fails
+ * @throws CheckpointError MTL_CHECKPOINT_IO when a file cannot be read
  */
 export async function keepTokenizer(
   directory: string,
@@ -200,7 +199,7 @@ async function copyFiles(directory: string, options: TokenizerOptions): Promise<
   });
 }
 
-/** Writes a file atomically, by one rename. Its folder is created if necessary. */
+/** Writes a file atomically, with one rename. Creates the file's folder if necessary. */
 async function replace(target: string, write: (path: string) => Promise<void>): Promise<void> {
   const unfinished = `${target}.saving-${process.pid}`;
   await mkdir(dirname(target), { recursive: true });

@@ -6,10 +6,7 @@ import { type FlagName, findSchema } from './flag-schema.js';
 export interface FlagDescription {
   /** The placeholder of the flag's value; empty for a switch. */
   readonly placeholder: string;
-  /**
-   * A description of the flag's function, with the default, and with the choices if they are too many for the
-   * placeholder.
-   */
+  /** The flag's function and default. The text lists the choices if they do not fit into the placeholder. */
   readonly text: string;
   /** True if the flag takes a list of values. */
   readonly takesSeveral: boolean;
@@ -20,7 +17,7 @@ export interface FlagDescription {
 /** Returns the help of a flag of a training run. */
 export const describeFlag = (name: FlagName): FlagDescription => describeSchema(findSchema(name));
 
-/** Returns the help of a flag, given the schema that a command uses for it. */
+/** Returns the help of a flag, given the flag's schema in a command. */
 export function describeSchema(schema: z.ZodType): FlagDescription {
   const facts = flagFacts.get(schema)!;
   const { description, kind, placeholder, default: value, defaultText } = facts;

@@ -150,7 +150,7 @@ export function findFlagFacts(name: FlagName): FlagFacts {
   return flagFacts.get(findSchema(name))!;
 }
 
-/** The defaults of all flags that have one. */
+/** The defaults of all flags that have a default. */
 export const defaultFlags: Flags = Object.freeze(
   Object.fromEntries(
     flagNames
@@ -173,11 +173,11 @@ export function configFileJsonSchema(): object {
 /** The flag that an alias in Megatron-LM means. */
 export interface FlagAlias {
   readonly flag: FlagName;
-  /** The flag's value that the alias implies; undefined if the alias itself takes a value. */
+  /** The flag's value that the alias implies; undefined if the alias takes a value itself. */
   readonly value?: string;
 }
 
-/** Flags of Megatron-LM that mean the same as a flag of the schema, by the names of these aliases. */
+/** Aliases: flags of Megatron-LM that have the same meaning as a flag of the schema. */
 export const flagAliases: Readonly<Record<string, FlagAlias>> = {
   'recompute-activations': { flag: 'recompute-granularity', value: 'selective' },
   'use-rotary-position-embeddings': { flag: 'position-embedding-type', value: 'rope' },
@@ -192,6 +192,10 @@ export const flagAliases: Readonly<Record<string, FlagAlias>> = {
 export function findFlagAlias(name: string): FlagAlias | undefined {
   return Object.hasOwn(flagAliases, name) ? flagAliases[name] : undefined;
 }
+
+/** Writes flags as on a command line: `--num-layers 2 no --window-size`. */
+export const writeFlags = (flags: Flags, names: readonly FlagName[]): string =>
+  names.map((name) => (flags[name] === undefined ? `no --${name}` : `--${name} ${flags[name]}`)).join(' ');
 
 /** The flags that describe a tokenizer. */
 export const tokenizerFlagNames = [

@@ -4,18 +4,18 @@ import * as z from 'zod';
 import { type FlagFacts, flagFacts, takesSeveral } from '../flags/flag-kinds.js';
 import { type FlagName, findSchema } from './flag-schema.js';
 
-/** A flag's value from a command line, a file or a program, before it is checked. */
+/** An unchecked value of a flag, from a command line, a file or a program. */
 export interface GivenValue {
   readonly name: string;
   /** The schema of the value. Default: the schema of the training flag with this name. */
   readonly schema?: z.ZodType;
   /** The value: texts on a command line, any YAML or JSON value in a file. */
   readonly value: unknown;
-  /** Where the value was found, for errors: `on the command line`, `in run.yaml`. */
+  /** The place of the value, for errors: `on the command line`, `in run.yaml`. */
   readonly where: string;
   /**
    * True for a value from a program, which must already have the flag's type: a text is not parsed as a
-   * number. Default: false, since a command line contains only texts.
+   * number. Default: false, because a command line contains only texts.
    */
   readonly isTyped?: boolean;
 }
@@ -51,11 +51,11 @@ export function readFlagValue(given: GivenValue): unknown {
 
 const listWords = ({ value }: GivenValue): readonly unknown[] => (Array.isArray(value) ? value : [value]);
 
-/** Returns the canonical form of a program's value. Lists have only one form. */
+/** Returns the canonical form of a value from a program. Lists have only one form. */
 const spelled = (given: GivenValue): unknown =>
   typeof given.value === 'object' ? given.value : canonical(given, given.value);
 
-/** Formats a program's value for errors; a text is quoted, so that it does not look like a number. */
+/** Formats a value from a program for errors. Strings are quoted, so that they do not look like numbers. */
 function typedText(value: unknown): string {
   if (!Array.isArray(value) || value.length === 0 || value.length > 8) return describeValue(value);
   return `[${value.map(describeValue).join(', ')}]`;
@@ -63,8 +63,8 @@ function typedText(value: unknown): string {
 
 const schemaIn = ({ name, schema }: GivenValue): z.ZodType => schema ?? findSchema(name as FlagName);
 /**
- * JSON Schemas of flags, from which descriptions of valid ranges are made. They are cached because making one
- * is slow.
+ * The JSON Schemas of flags, from which the valid ranges are described. They are cached because making a JSON
+ * Schema is slow.
  */
 const jsonSchemas = new WeakMap<z.ZodType, JsonSchemaOfFlag>();
 
@@ -114,8 +114,8 @@ interface JsonSchemaOfFlag {
 }
 
 /**
- * Converts texts to numbers and switches. In files, also converts a number or a single value that YAML parsed
- * where a text or a list is expected.
+ * Converts texts to numbers and switches. For files, also converts a number to a text and a single value to a
+ * list where the schema needs this.
  */
 function converted(given: GivenValue): unknown {
   const { value } = given;

@@ -7,7 +7,7 @@ import { trainingFlags } from '../flags/training-flags.js';
 import { sharingHelp, strategyFlags } from '../strategies/strategies.js';
 import { parallelFlags } from './flag-schema.js';
 
-/** The flags of a tokenizer, for commands that use no other flags of a training run. */
+/** The flags of a tokenizer, for commands that have no other flags of training. */
 export const tokenizerFlags = {
   'tokenizer-type': redescribed(dataFlags['tokenizer-type'], { description: 'How text becomes tokens.' }),
   'tokenizer-model': dataFlags['tokenizer-model'],
@@ -51,7 +51,7 @@ export const conversionFlags = {
   ...adapterFlagsOfConversion,
 };
 
-/** The flags of commands that use a trained model: the model, and how it is computed. */
+/** The flags of commands that use a trained model. They select the model and the way to compute it. */
 export const inferenceFlags = {
   ...checkpointToRead,
   'load-hf': redescribed(checkpointFlags['load-hf'], {

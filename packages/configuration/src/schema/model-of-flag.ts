@@ -30,13 +30,13 @@ export interface CheckModelOfFlagsOptions {
   /** The source of the flags: `on the command line`, `in run.yaml`. */
   readonly where: string;
   /**
-   * True for a file with the values of all flags. Flags of the other kind of model are then ignored if they
-   * have their defaults.
+   * True for a file with the values of all flags. Flags of other kinds of model are then ignored if they have
+   * their default values.
    */
   readonly allowDefaults?: boolean;
 }
 
-/** @throws ConfigurationError `MTL_FLAG_MODEL` for a flag of another kind of model than the one to train */
+/** @throws ConfigurationError `MTL_FLAG_MODEL` for a flag that the model to train does not support */
 export function checkModelOfFlags({ model, values, where, allowDefaults }: CheckModelOfFlagsOptions): void {
   for (const [name, value] of values) {
     const other = modelOfFlag(name);

@@ -34,17 +34,17 @@ export interface ContextParallelConfiguration
   extends Omit<Partial<FlagValues<typeof contextParallelFlags>>, 'hierarchicalContextParallelSizes'> {
   /**
    * With `a2a+p2p`: first the number of neighbouring processes that exchange heads, then the number of such
-   * groups that form a ring.
+   * groups in a ring.
    */
   readonly hierarchicalContextParallelSizes?: readonly [number, number];
 }
 
 type Call = StrategyCall<typeof contextParallelFlags>;
-/** The flags of tensor parallelism, because sequence parallelism divides chunks further by its size. */
+/** The flags of tensor parallelism, because its size further divides the chunks of sequence parallelism. */
 type WithTensorFlags = StrategyCall<typeof tensorParallelFlags>['flags'];
 
 /**
- * Context parallelism: sequences are sharded over processes, in attention too (Liu et al. 2023; Llama Team
+ * Context parallelism: sequences are sharded over processes, including attention (Liu et al. 2023; Llama Team
  * 2024). With n processes, each has two of 2 n equal chunks, so that causal attention costs the same on all
  * processes.
  */
@@ -78,8 +78,8 @@ export const contextParallelism = strategy<typeof contextParallelFlags, ContextP
       );
     },
   },
-  // all_gather is the default for a trained model, because gathering all keys is the simplest communication,
-  // and scoring computes each text only once
+  // all_gather is the default for a trained model: gathering all keys is the simplest communication, and
+  // scoring computes each text only once
   ofModel: ({ groups: { cp, sequences, cpHeads, cpRing }, fields: { cpCommType = ['all_gather'] } }) => ({
     sequence:
       cp &&
@@ -124,8 +124,8 @@ export const contextParallelism = strategy<typeof contextParallelFlags, ContextP
 });
 
 /**
- * The smallest chunk, in positions, for which a layout search tries context parallelism. For shorter chunks,
- * communication costs more than it saves.
+ * The smallest chunk, in positions, for which a layout search tries context parallelism. With shorter chunks,
+ * the communication would take longer than the computation that it saves.
  */
 const leastChunk = 1024;
 
@@ -142,8 +142,8 @@ function sizesToTry({ model, values }: SearchedRun): readonly number[] {
 }
 
 /**
- * Checks that sequences can be split into two equal chunks for each process, also after sequence parallelism
- * divided them.
+ * Checks that sequences can be split into two equal chunks for each process, and that sequence parallelism
+ * can divide the chunks further.
  */
 function checkPositions({ flags: given, model, axes }: Call, size: number): void {
   const { sequenceLength } = model;
@@ -193,7 +193,7 @@ function readLevels(
       ? `--cp-comm-type a2a+p2p needs --${name}`
       : `${given.written(name)} are no two sizes whose product is --context-parallel-size ${size}`,
     {
-      expected: `processes that exchange heads, and blocks of them: --${name} N M with N x M = ${size}`,
+      expected: `processes that exchange heads, and blocks of such processes: --${name} N M with N x M = ${size}`,
       remedy: `pass --${name} ${inner} ${size / inner}`,
       details: { size, levels },
     },
@@ -201,8 +201,8 @@ function readLevels(
 }
 
 /**
- * Checks that there is one type of communication for all layers, or one for each layer. With an all-to-all,
- * the heads must divide evenly over the processes.
+ * Checks that there is either one type of communication for all layers, or one type for each layer. With an
+ * all-to-all, the heads must divide evenly over the processes.
  */
 function checkCommunication(
   { flags: given, model, axes }: Call,

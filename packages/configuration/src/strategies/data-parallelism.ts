@@ -55,12 +55,12 @@ export interface DataParallelConfiguration
   readonly dataParallelSize: number;
 }
 
-/** Returns whether a store shards the optimizer state, possibly with other states. */
+/** Returns true if a store shards the optimizer state, possibly with other states. */
 const dividesState = ({ divides }: ListedStore): boolean => divides.includes('optimizer');
 
 /**
- * Returns the store that --use-distributed-optimizer selects (or that it deselects): the one that shards the
- * least among stores with (or without) sharded optimizer state.
+ * Returns the store for --use-distributed-optimizer: the store that shards the least among the stores with
+ * sharded optimizer state. For the switch turned off, the same among the stores without sharded state.
  */
 const storeOfSwitch = (isDistributed: boolean): ListedStore =>
   Object.values(stores).find((store) => dividesState(store) === isDistributed)!;
@@ -73,8 +73,8 @@ function flagsOfStore({ shardingStrategy }: ListedStore): Readonly<Record<string
 }
 
 /**
- * Returns the JSON entries that record a store: the switch, and the name of a store that the switch cannot
- * select.
+ * Returns the JSON entries that record a store: the switch, and the store's name if the switch cannot select
+ * it.
  */
 function recordedStore(store: ListedStore): Readonly<Record<string, unknown>> {
   const distributedOptimizer = dividesState(store);
@@ -94,8 +94,8 @@ function wordsOfStore({ shardingStrategy }: ListedStore): string | undefined {
 }
 
 /**
- * Data parallelism: replicas of a model share a batch, and with a distributed optimizer also its state
- * (ZeRO-1).
+ * Data parallelism: replicas of a model share a batch, and with a distributed optimizer also the optimizer
+ * state (ZeRO-1).
  */
 export const dataParallelism = strategy<typeof flags, DataParallelConfiguration>({
   flags,
@@ -226,8 +226,8 @@ function storeBy(given: FlagsOf<typeof flags>): ListedStore {
 }
 
 /**
- * Returns the number of replicas of a model for a number of processes, if each replica is split along these
- * axes.
+ * Returns the number of replicas of a model, given the number of processes and the axes along which a replica
+ * is split.
  */
 function copiesIn(worldSize: number, axes: readonly AxisSize[]): number {
   const modelSize = numAlong(axes);
@@ -240,7 +240,7 @@ function copiesIn(worldSize: number, axes: readonly AxisSize[]): number {
       `${sizes} = ${modelSize}`,
     {
       expected: `a multiple of ${modelSize} processes`,
-      remedy: `start as many with npx mtl run --nproc-per-node ${modelSize}, or choose smaller sizes`,
+      remedy: `start this number with npx mtl run --nproc-per-node ${modelSize}, or choose smaller sizes`,
       details: { worldSize, ...Object.fromEntries(axes.map(({ word, size }) => [word, size])) },
     },
   );

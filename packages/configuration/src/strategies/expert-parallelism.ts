@@ -37,9 +37,9 @@ export interface ExpertParallelConfiguration extends FlagValues<typeof expertPar
 type Call = StrategyCall<typeof expertParallelFlags>;
 
 /**
- * Expert parallelism (Lepikhin et al. 2020): the experts of a layer are sharded over processes along which
- * samples or matrices are split elsewhere. Optionally, experts have their own sizes of parallelism (parallel
- * folding, Liu et al. 2025).
+ * Expert parallelism (Lepikhin et al. 2020): the experts of a layer are sharded over processes. In the other
+ * layers, the same processes split the samples or the matrices. Optionally, experts have separate sizes of
+ * parallelism (parallel folding, Liu et al. 2025).
  */
 export const expertParallelism = strategy<typeof expertParallelFlags, ExpertParallelConfiguration>({
   flags: expertParallelFlags,
@@ -84,7 +84,7 @@ export const expertParallelism = strategy<typeof expertParallelFlags, ExpertPara
     },
     configure: ({ 'expert-model-parallel-size': size = 1 }, axes) => {
       checkSharedExperts(size, sizeOfAxis(axes, 'tp'));
-      // experts are never split here, so that it does not matter whether they have biases
+      // inference never splits experts, so they may have biases
       return { expertModelParallelSize: size, expertTensorParallelSize: 1 };
     },
     checkModel: ({ numExperts }, { sizes: { ep }, path }) => {
@@ -139,7 +139,7 @@ function widthOfExperts({
 
 /**
  * Checks the flags of expert parallelism for a model without experts. A size that equals the size for dense
- * layers has no effect; other sizes are refused.
+ * layers has no effect; other sizes are rejected.
  */
 function withoutExperts({ flags: given, axes, notices }: Call): ExpertParallelConfiguration {
   const tp = axes.find(({ axis }) => axis === 'tp')!.size;
@@ -159,7 +159,10 @@ function withoutExperts({ flags: given, axes, notices }: Call): ExpertParallelCo
 interface SizesOfStage {
   readonly etp: number;
   readonly ep: number;
-  /** The axes along which a stage is split, and the number of processes of a stage. */
+  /**
+   * The axes along which a stage is split, with their sizes. Their product is the number of processes of a
+   * stage.
+   */
   readonly axes: readonly AxisSize[];
   readonly stage: number;
 }

@@ -6,7 +6,10 @@ import { count, text } from '../flags/flag-kinds.js';
 import type { FlagValues } from '../flags/flag-values.js';
 import { type FlagsOf, listDivisors, type ShardedModel, strategy } from './strategy.js';
 
-/** Returns whether the value of --pipeline-schedule is the path of a module, whose code is run. */
+/**
+ * Returns true if the value of --pipeline-schedule is the path of a module. The program runs the code of the
+ * module.
+ */
 export function isScheduleModule(name: string): boolean {
   return /\.[cm]?js$/.test(name);
 }
@@ -40,7 +43,7 @@ export interface LayerLayoutOptions {
 function layerLayout(options: LayerLayoutOptions): LayerLayout {
   const { numLayers, numChunks } = options;
   const layout = chooseLayout(options);
-  // only checks that a split is possible, which does not depend on costs, so they are 0
+  // this only checks that a split is possible, which does not depend on costs, so the costs are 0
   partitionLayers({ numLayers, numChunks, layout, work: { embedding: 0, head: 0 } });
   return layout;
 }
@@ -73,7 +76,7 @@ function chooseLayout(options: LayerLayoutOptions): LayerLayout {
   return numLayers % numChunks === 0 ? 'even' : 'balanced';
 }
 
-/** Splits the layers evenly over the stages whose number of layers is not given. */
+/** Splits the layers evenly over the stages for which no flag gives the number of layers. */
 function numbersByEnds({ flags, numLayers, numStages }: LayerLayoutOptions): number[] {
   const first = flags.get('decoder-first-pipeline-num-layers');
   const last = flags.get('decoder-last-pipeline-num-layers');
@@ -157,15 +160,15 @@ const flags = {
 
 export interface PipelineParallelConfiguration extends FlagValues<typeof flags> {
   /**
-   * The number of model chunks on a stage. If a schedule file has different numbers for the stages, it is the
-   * largest.
+   * The number of model chunks on a stage. For a schedule file whose stages have different numbers, the
+   * largest number.
    */
   readonly numVirtualStages: number;
   /** The name of a schedule, or the path of a file or module. */
   readonly pipelineSchedule: ScheduleNameOrOther;
-  /** The contents of the schedule file, if one is given. */
+  /** The contents of the schedule file, if a flag names one. */
   readonly pipelineScheduleCsv?: string;
-  /** The path of the module whose function makes schedules, if one is given. */
+  /** The path of the module whose function makes schedules, if a flag names one. */
   readonly pipelineScheduleModule?: string;
 }
 
@@ -227,7 +230,7 @@ interface Schedule {
   readonly numVirtualStages: number;
 }
 
-/** Returns the schedule that flags name or imply, with its number of chunks per stage. */
+/** Returns the schedule that the flags name or imply, with its number of chunks per stage. */
 function chooseSchedule(flags: PipelineFlags, model: ShardedModel, numStages: number): Schedule {
   const name = flags.get('pipeline-schedule');
   const numChunks = chunksPerStage(flags, model, numStages);

@@ -15,10 +15,7 @@ function writeModule(source: string, ending = 'mjs'): string {
   return path;
 }
 
-/**
- * The source of a schedule: on each stage, first all forward passes of one chunk, then all its backward
- * passes.
- */
+/** The source of a schedule. Each stage runs all forward passes of a chunk, then all its backward passes. */
 const body = `({ numStages, numMicroBatches }) => {
   const all = (kind, chunk) => Array.from({ length: numMicroBatches }, (_, microBatch) => ({ kind, chunk, microBatch }));
   const stages = Array.from({ length: numStages }, (_, stage) => stage);

@@ -16,14 +16,14 @@ const expected =
   'a module whose default export is a function from { numStages, numMicroBatches, numChunks, microBatchGroupSize } to a schedule';
 
 /**
- * Loads the schedule function that a JavaScript module exports as default. The schedules that it returns are
+ * Loads the schedule function that a JavaScript module exports as default. The schedules of this function are
  * checked.
  *
  * @param path the path of the module, relative to the working directory
  * @returns a function that throws ConfigurationError `MTL_SCHEDULE_MODULE` if the module's function throws or
  *   does not return a schedule of the requested size, and `MTL_SCHEDULE_INVALID` for a schedule that cannot
  *   run
- * @throws ConfigurationError `MTL_SCHEDULE_MODULE` if the path is no such module
+ * @throws ConfigurationError `MTL_SCHEDULE_MODULE` if the path is not a module with such a function
  */
 export function loadScheduleModule(path: string): ScheduleFunction {
   const make = attempt(path, () => {
@@ -46,7 +46,7 @@ function attempt<Result>(path: string, body: () => Result): Result {
   try {
     return body();
   } catch (error) {
-    // the error comes from a schedule of this project that the module calls
+    // the module called a schedule of this project, which threw the error
     if (MtlError.isInstance(error)) throw error;
     throw refusal(path, error instanceof Error ? error.message : String(error), error);
   }
@@ -56,7 +56,7 @@ function refusal(path: string, message: string, cause?: unknown): ConfigurationE
   return new ConfigurationError('MTL_SCHEDULE_MODULE', `${path}: ${message}`, { expected, cause });
 }
 
-/** Returns whether a value has the lists of a schedule; `assertSchedule` checks their contents. */
+/** Returns true if a value has the lists of a schedule; `assertSchedule` checks their contents. */
 function isSchedule(made: unknown): made is PipelineSchedule {
   if (typeof made !== 'object' || made === null) return false;
   const { numMicroBatches, placement, actions } = made as Partial<Record<keyof PipelineSchedule, unknown>>;
@@ -85,7 +85,9 @@ function checkSize(
     if (has === asked) continue;
     throw new ConfigurationError('MTL_SCHEDULE_MODULE', `${name} made ${has} ${what}`, {
       expected: `${asked} ${what}`,
-      ...(what === 'chunks' ? { remedy: 'pass as many chunks for each stage as the function makes' } : {}),
+      ...(what === 'chunks'
+        ? { remedy: 'pass the number of chunks that the function makes for each stage' }
+        : {}),
       details: { name, what, has, asked },
     });
   }
@@ -110,7 +112,7 @@ const built = new WeakMap<ScheduleConfiguration, Map<number, PipelineSchedule>>(
 
 /**
  * Returns the schedule of a step with `numMicroBatches` micro-batches on one pipeline. The placement of
- * chunks does not depend on their number.
+ * chunks does not depend on the number of micro-batches.
  *
  * @throws ConfigurationError with the codes of the schedules (see `buildSchedule`) and of modules (see
  *   `loadScheduleModule`), `MTL_SCHEDULE_CSV` if a file is for another number of stages or micro-batches

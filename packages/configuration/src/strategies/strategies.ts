@@ -35,8 +35,8 @@ import {
 import { tensorParallelism } from './tensor-parallelism.js';
 
 /**
- * The forms of parallelism, in order. Data parallelism gets the processes that the strategies before it
- * leave. Experts are sharded over the processes of a stage, independently of the other parts of a layer.
+ * The forms of parallelism, in order. Data parallelism gets the processes that remain after the preceding
+ * strategies. Experts are sharded over the processes of a stage, independently of the other parts of a layer.
  * Runs, help, errors, dry runs and plans all use this list.
  */
 export const strategies = [
@@ -67,8 +67,8 @@ const all = strategies as unknown as readonly AnyStrategy[];
 export const strategyFlags: Together<Known['flags']> = Object.assign({}, ...all.map(({ flags }) => flags));
 
 /**
- * For each flag of a strategy, other flags that set the same property in another way. A flag overrides these
- * if they come from a source of lower precedence.
+ * Conflicting flags of strategies: for each flag, other flags that set the same property in another way. A
+ * flag overrides the flags in its list that come from a source of lower precedence.
  */
 export const displacedByStrategies: Readonly<Record<string, readonly string[]>> = Object.assign(
   {},
@@ -116,8 +116,8 @@ export type AxisSizes = Pick<
 >;
 
 /**
- * The flags of strategies that models with task heads support: these are BERTs without experts, which process
- * complete sequences.
+ * The flags of the strategies that models with task heads support. These models are BERTs without experts,
+ * and process complete sequences.
  */
 export const strategyFlagsOfTasks: Together<
   (typeof tensorParallelism | typeof pipelineParallelism | typeof dataParallelism)['flags']
@@ -131,14 +131,12 @@ export const aliasesOfStrategies: Readonly<Record<string, { readonly flag: keyof
 export const strategyFlagsOfKind = (kind: NonNullable<AnyStrategy['kind']>): readonly string[] =>
   all.flatMap((each) => (each.kind === kind ? Object.keys(each.flags) : []));
 
-/**
- * The flags that set the size of an axis along which forward and backward passes communicate on the device.
- */
+/** The flags that set the size of an axis along which passes communicate on the device. */
 export const flagsOfPassCommunication: readonly string[] = all.flatMap(({ communicatesInPasses, axes }) =>
   communicatesInPasses === true ? axes.flatMap(({ flag }) => flag ?? []) : [],
 );
 
-/** The flags that determine how processes share a trained model, with their help. */
+/** The flags that determine how processes share a trained model, with their help texts. */
 export const sharingHelp: Readonly<Record<string, string>> = Object.assign(
   {},
   ...all.map(({ sharing }) => sharing?.help),
@@ -147,7 +145,7 @@ export const sharingHelp: Readonly<Record<string, string>> = Object.assign(
 /**
  * Returns the layout in which processes share a trained model, given values of the flags in `sharingHelp`.
  *
- * @throws ConfigurationError for sizes that cannot be combined
+ * @throws ConfigurationError for sizes that do not fit together
  */
 export function sharedLayout(values: Readonly<Record<string, number | undefined>>): AxisSizes {
   const axes: AxisSize[] = [];
@@ -162,7 +160,7 @@ export function sharedLayout(values: Readonly<Record<string, number | undefined>
 /**
  * Rejects layouts that do not support generation.
  *
- * @throws ConfigurationError of the strategy that does not support it
+ * @throws ConfigurationError from the strategy without support
  */
 export function checkGeneration(values: Readonly<Record<string, number | undefined>>): void {
   for (const { sharing } of all) sharing?.checkGeneration?.(values);
@@ -201,8 +199,8 @@ const flagsOfAxes: ReadonlyMap<MeshAxis, string> = new Map(
 );
 
 /**
- * Returns the smallest number of processes for the sizes in flags: one replica of the model, with its
- * experts.
+ * Returns the smallest number of processes for the given sizes: the number for one replica of the model, with
+ * its experts.
  */
 export function leastProcesses(flags: Readonly<Record<string, unknown>>): number {
   const findSize = (axis: MeshAxis): number => {
@@ -251,7 +249,7 @@ export interface SearchedAxis {
   readonly axis: MeshAxis;
   /** The axis's key in `RecordedSizes`. */
   readonly key: keyof RecordedSizes;
-  /** The flag for the axis's size; undefined for the axis that gets the remaining processes. */
+  /** The flag for the axis's size; undefined for the axis of the remaining processes. */
   readonly flag: string | undefined;
   readonly search: (run: SearchedRun) => SearchedSizes | undefined;
 }
@@ -301,13 +299,13 @@ export type SearchedSettings = Pick<
 export const searchedSettings: readonly (SearchedSetting & { readonly key: keyof SearchedSettings })[] =
   all.flatMap(({ settings = [] }) => settings as []);
 
-/** A change of a run, as values of flags, with its cost in time. */
+/** A change to a run's flags, with its cost in time. */
 export interface FlagChange {
   readonly values: Readonly<Record<string, unknown>>;
   readonly costs: MemorySaving<object>['costs'];
 }
 
-/** Returns changes of a layout that may reduce the memory of its processes. */
+/** Returns changes to a layout that may reduce the memory of its processes. */
 export const savingsOfLayout = (
   parallel: StrategyConfiguration,
   { hasExperts }: { readonly hasExperts: boolean },
@@ -328,7 +326,7 @@ export const switchesThatSave: readonly string[] = all
   .sort((a, b) => costsOfSaving.indexOf(a.costs) - costsOfSaving.indexOf(b.costs))
   .map(({ flag }) => flag);
 
-/** The flags that divide a model among more processes. Flags that split sequences are not among them. */
+/** The flags that divide a model among more processes, without the flags that split sequences. */
 export const flagsThatDivideModel: readonly string[] = all.flatMap(({ axes }) =>
   axes.flatMap(({ name, flag }) =>
     flag === undefined || !isDenseAxis(name) || axisFacts[name].isSummed === true ? [] : [flag],
@@ -340,9 +338,9 @@ const axesThatDiffer = all.flatMap(({ axes }) =>
 );
 
 /**
- * Returns the rank that represents all ranks with the same memory and work as `rank`. Each pipeline stage is
- * represented by its first rank. The first and the last stage shard the vocabulary, so in these the last
- * tensor-parallel rank is represented separately. Data-parallel replicas are equal.
+ * Returns the rank that represents all ranks with the same memory and work as `rank`. The representative of a
+ * pipeline stage is its first rank. The first and the last stage shard the vocabulary, so their last
+ * tensor-parallel rank has its own entry. Data-parallel replicas are equal.
  */
 export function rankLike(mesh: ProcessMesh, rank: number): number {
   const { pp: stage, ...coordinates } = mesh.coordinatesOf(rank);
@@ -366,7 +364,7 @@ export function distinctRanks(mesh: ProcessMesh): readonly number[] {
 export const undivided = <Parallel extends Partial<StrategyConfiguration>>(parallel: Parallel): Parallel =>
   Object.assign({}, parallel, ...all.map((each) => each.undivided)) as Parallel;
 
-/** Returns whether the memory and work of a process depend on the routing of tokens to experts. */
+/** Returns true if the memory and work of a process depend on the routing of tokens to experts. */
 export const dependsOnRouting = (parallel: StrategyConfiguration): boolean =>
   all.some((each) => each.dependsOnRouting?.(parallel as unknown as Record<string, unknown>) === true);
 
@@ -387,8 +385,8 @@ const formatAxes = (axes: readonly AxisSize[]): string =>
   axes.map(({ word, size }) => `${word} ${size}`).join(' x ');
 
 /**
- * Returns the layout of one replica of the model as text, such as `tensor 2 x pipeline 1`, and its number of
- * processes.
+ * Returns the number of processes of one replica of the model, and its layout as text, such as `tensor 2 x
+ * pipeline 1`.
  */
 export function copyOfModel(parallel: AxisSizes): { readonly text: string; readonly size: number } {
   const axes = axesOfRun(parallel).filter(({ axis }) => isDenseAxis(axis) && flagsOfAxes.has(axis));
@@ -396,9 +394,8 @@ export function copyOfModel(parallel: AxisSizes): { readonly text: string; reado
 }
 
 /**
- * Returns the layout as text, such as `tensor 2 x pipeline 1 x data 2`. If experts are sharded differently
- * from the rest of a layer, their layout is appended:
- * `tensor 1 x pipeline 1 x data 4, experts: expert 2 x data 2`.
+ * Returns the layout as text, such as `tensor 2 x pipeline 1 x data 2`. If experts have another layout than
+ * the rest of a layer, it is appended: `tensor 1 x pipeline 1 x data 4, experts: expert 2 x data 2`.
  */
 export function layoutText(parallel: AxisSizes): string {
   const dense = axesOfRun(parallel).filter(({ axis }) => isDenseAxis(axis));
@@ -409,16 +406,16 @@ export function layoutText(parallel: AxisSizes): string {
   return `${formatAxes(dense)}, experts: ${formatAxes(experts.filter(({ size }) => size > 1))}`;
 }
 
-/** A group of processes, and the axis to which predictions of time attribute its communication. */
+/** A group of processes, and the axis to which time predictions attribute its communication. */
 export interface PlannedGroup {
   readonly declaration: GroupDeclaration;
   readonly countsAs: CommunicationAxis;
 }
 
 /**
- * Returns the groups that the strategies need, by name. All ranks must open groups of several processes in
- * this order. `ends`: the pipeline ranks of the first and the last layers; default the first and the last
- * rank. `parallel`: other settings of the layout on which groups depend.
+ * Returns the groups that the strategies need, by name. All ranks must open the groups in this order, except
+ * groups of one process. `ends`: the pipeline ranks of the first and the last layers; default the first and
+ * the last rank. `parallel`: other settings of the layout on which groups depend.
  */
 export function groupsOfRun(
   mesh: ProcessMesh,

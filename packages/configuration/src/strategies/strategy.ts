@@ -47,11 +47,11 @@ export interface FlagsOf<Fragment extends FlagFragment> {
     readonly remedy?: string;
   }): never;
   needs(flag: keyof Fragment, other: string, why: string): never;
-  /** Returns whether a value comes from a default or a preset. */
+  /** Returns true if a value comes from a default or a preset. */
   isDefault(name: keyof Fragment): boolean;
   /** Returns a flag with its value, as the user wrote it. */
   written(name: string): string;
-  /** Returns whether a flag's value comes from the loaded checkpoint or directory. */
+  /** Returns true if a flag's value comes from the loaded checkpoint or directory. */
   isLoaded(name: string): boolean;
 }
 
@@ -71,7 +71,7 @@ export const axesOfStage = (axes: readonly AxisSize[]): readonly AxisSize[] =>
 export const numAlong = (axes: readonly AxisSize[]): number =>
   axes.reduce((product, { size }) => product * size, 1);
 
-/** Returns the size of an axis; 1 if no strategy uses it. */
+/** Returns the size of an axis, or 1 if no strategy uses the axis. */
 export const sizeOfAxis = (axes: readonly AxisSize[], name: MeshAxis): number =>
   axes.find(({ axis }) => axis === name)?.size ?? 1;
 
@@ -118,7 +118,7 @@ export interface SearchedRun {
 export interface SearchedSizes {
   /** The sizes to try if no flag sets the size. */
   readonly sizes: readonly number[];
-  /** Returns whether a size divides the dimensions of the model that it must divide. */
+  /** Returns true if a size divides all dimensions of the model that it must divide. */
   fits(size: number): boolean;
 }
 
@@ -135,14 +135,14 @@ export interface SearchedSetting {
   /** The key of the setting in the layouts of a search. */
   readonly key: string;
   /**
-   * True if passes depend on the setting; times measured with one value then do not apply to other values.
+   * True if the setting changes the passes. Times measured with one value then do not apply to other values.
    */
   readonly changesPasses: boolean;
   /** Returns the values to try for these sizes of axes, in order. */
   choices(sizes: MeshCoordinates): readonly unknown[];
   /** The flags that can set the setting, in the order of decreasing precedence. */
   readonly givenBy: readonly string[];
-  /** Returns the setting's value that follows from a value of one of these flags. */
+  /** Returns the setting's value, given the value of one of these flags. */
   given(flag: string, value: unknown): unknown;
   /** Returns the flags that select a value of the setting. */
   flags(value: unknown): Readonly<Record<string, unknown>>;
@@ -185,7 +185,7 @@ export interface OptimizerSharing
 export interface ImpliedSwitch {
   readonly flag: string;
   readonly value: string;
-  /** The other value that is meant. */
+  /** The value to use instead. */
   readonly instead: string;
   /** The switch that the value turns on. */
   readonly turnsOn: string;
@@ -202,7 +202,7 @@ export interface SharedModel {
 
 /** A strategy's functions for a trained model that several processes share. */
 export interface StrategySharing<Fragment extends FlagFragment, Fields extends object> {
-  /** The strategy's flags of commands that use a trained model, with their help. */
+  /** The strategy's flags in commands that use a trained model, with their help texts. */
   readonly help: Readonly<Partial<Record<keyof Fragment & string, string>>>;
   /**
    * Returns the strategy's settings for values of these flags.
@@ -211,7 +211,7 @@ export interface StrategySharing<Fragment extends FlagFragment, Fields extends o
    */
   configure(values: Readonly<Record<string, number | undefined>>, axes: readonly AxisSize[]): Partial<Fields>;
   /**
-   * Rejects values that do not support generation. Default: all values support it.
+   * Rejects values that do not support generation. Default: every value supports generation.
    *
    * @throws ConfigurationError with the possible values
    */
@@ -236,7 +236,9 @@ export interface Strategy<
   readonly flags: Fragment;
   /** Megatron-LM's other names for the strategy's flags. */
   readonly aliases?: Readonly<Record<string, { readonly flag: keyof Fragment & string }>>;
-  /** The axes along which the strategy splits work: all of them for dense layers, or all for experts. */
+  /**
+   * The axes along which the strategy splits work. All are axes of dense layers, or all are axes of experts.
+   */
   readonly axes: readonly {
     readonly name: MeshAxis;
     /** The flag for the size of the axis. Absent: the axis gets the remaining processes. */
@@ -249,8 +251,8 @@ export interface Strategy<
      */
     readonly field: keyof Fields & string;
     /**
-     * True if, in the first and the last stage, the last process along the axis may hold less than the other
-     * processes.
+     * True if the last process along the axis may hold less than the other processes, in the first and the
+     * last stage.
      */
     readonly differsAtEnds?: true;
     /** Returns the sizes that a layout search tries; undefined if the run cannot use the axis. */
@@ -274,7 +276,7 @@ export interface Strategy<
   /** The only kind of model that the strategy supports. Default: all kinds. */
   readonly kind?: 'gpt';
   /**
-   * True if passes communicate along the strategy's axes on the device. CUDA graphs do not record such
+   * True if passes communicate along the strategy's axes on the device. CUDA graphs cannot record such
    * communication.
    */
   readonly communicatesInPasses?: true;
@@ -283,13 +285,13 @@ export interface Strategy<
    */
   readonly sharing?: StrategySharing<Fragment, Fields>;
   /**
-   * For each flag, other flags that set the same property in another way. A flag overrides these if they come
-   * from a source of lower precedence.
+   * Conflicting flags: for each flag, other flags that set the same property in another way. A flag overrides
+   * the flags in its list that come from a source of lower precedence.
    */
   readonly displaces?: Readonly<
     Partial<Record<keyof Fragment & string, readonly (keyof Fragment & string)[]>>
   >;
-  /** Values of other flags, formerly of Megatron-LM, that imply a switch of the strategy. */
+  /** Values of other flags, from older versions of Megatron-LM, that imply a switch of the strategy. */
   readonly impliedBy?: readonly ImpliedSwitch[];
   /** The settings that a layout search varies in addition to sizes. */
   readonly settings?: readonly SearchedSetting[];
@@ -297,9 +299,9 @@ export interface Strategy<
   readonly savings?: readonly MemorySaving<Fields>[];
   /** The values of settings that turn off optional sharding and overlap. */
   readonly undivided?: Partial<Fields>;
-  /** Returns whether the memory and work of a process depend on the routing of tokens to experts. */
+  /** Returns true if the memory and work of a process depend on the routing of tokens to experts. */
   dependsOnRouting?(fields: Fields): boolean;
-  /** Returns the optimizer options that follow from the strategy. Exactly one strategy has this function. */
+  /** Returns the optimizer options that follow from the strategy. Only one strategy has this function. */
   ofOptimizer?(fields: Fields): OptimizerSharing;
   /** Returns the strategy's options for the stages of a process with these groups. Default: no options. */
   ofModel?(options: ModelSharingOptions<Fields>): ModelSharing;

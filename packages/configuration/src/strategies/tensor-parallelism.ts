@@ -14,8 +14,8 @@ export const tensorParallelFlags = {
 export interface TensorParallelConfiguration extends FlagValues<typeof tensorParallelFlags> {}
 
 /**
- * Tensor parallelism: several processes share every layer (Shoeybi et al. 2019). With sequence parallelism
- * they also divide the sequence between the split layers (Korthikanti et al. 2022).
+ * Tensor parallelism: several processes share every layer (Shoeybi et al. 2019). With sequence parallelism,
+ * the processes also divide the sequence between the split layers (Korthikanti et al. 2022).
  */
 export const tensorParallelism = strategy<typeof tensorParallelFlags, TensorParallelConfiguration>({
   flags: tensorParallelFlags,
@@ -98,8 +98,8 @@ function checkEven({ flags: given, model }: StrategyCall<typeof tensorParallelFl
   ];
   for (const [name, total] of split) {
     if (total % size === 0) continue;
-    // the remedy is a divisor of all dimensions, not only of this one; otherwise the user would next get an
-    // error about another dimension
+    // the remedy is a divisor of all dimensions, because a divisor of only this dimension could cause the
+    // next error
     const common = split.map(([, value]) => value).reduce(greatestCommonDivisor);
     const nearest = nearestDivisors(common, size);
     const others = split.filter(([other]) => other !== 'make-vocab-size-divisible-by');
@@ -125,7 +125,7 @@ function checkEven({ flags: given, model }: StrategyCall<typeof tensorParallelFl
 
 /**
  * Returns numbers of vocabulary rows that divide evenly among ranks: the multiples of `size` nearest to
- * `total`, and a common multiple of both.
+ * `total`, and one number that is also a multiple of `total`.
  */
 function paddingsFor(total: number, size: number): readonly number[] {
   const both = (total * size) / greatestCommonDivisor(total, size);

@@ -12,7 +12,7 @@ export const tokenizerAdvice: Readonly<Record<ModelKind, string>> = {
   bert: '--tokenizer-type BertWordPieceLowerCase or BertWordPieceCase with --vocab-file vocab.txt',
 };
 
-/** Required flags whose values follow from other flags if a preset is used. */
+/** Required flags that a preset leaves to be derived from other flags. */
 const followFromOthers: readonly FlagName[] = architectureFlagNames(
   ({ isRequired, otherwise }) => isRequired === true && otherwise !== undefined,
 );
@@ -31,9 +31,7 @@ export interface CheckRequiredFlagsOptions {
   readonly preset: string;
   /** The words of the command line, for the remedy. */
   readonly argv: readonly string[];
-  /**
-   * Missing flags that the caller has already found; the error names them together with other missing flags.
-   */
+  /** Missing flags that the caller has already found. The error also names these. */
   readonly alsoMissing?: readonly string[];
 }
 

@@ -9,9 +9,9 @@ import type { FlagName } from '../schema/flag-schema.js';
 import { type AxisSizes, meshOfRun } from '../strategies/strategies.js';
 import type { FlagReader } from './flag-reader.js';
 
-/** The number of bytes that a process can address on 64-bit machines, however much memory they have. */
+/** The number of bytes that a process can address on a 64-bit machine, regardless of its memory. */
 const addressableBytes = 2 ** 47;
-/** Bytes of a weight, its gradient and both of Adam's moments, in float32. */
+/** Bytes of a float32 weight, its gradient and both of Adam's moments. */
 const bytesPerParameter = 16;
 
 interface CheckSizesOptions {
@@ -22,10 +22,10 @@ interface CheckSizesOptions {
 }
 
 /**
- * Rejects sizes that no machine could hold, such as a number with additional zeros, before memory of these
- * sizes is allocated. `mtl plan` reports whether a model fits into a given machine.
+ * Rejects sizes that no machine could hold, such as a number with additional zeros, before memory is
+ * allocated. `mtl plan` reports whether a model fits into a given machine.
  *
- * @throws ConfigurationError `MTL_TOO_LARGE` with the flags that cause it
+ * @throws ConfigurationError `MTL_TOO_LARGE` with the flags that cause the size
  */
 export function checkSizes(options: CheckSizesOptions): void {
   checkAddressable(options);
@@ -35,7 +35,7 @@ export function checkSizes(options: CheckSizesOptions): void {
 const mostLayers = 10_000;
 
 /**
- * Rejects a number of layers for which lists of the pipeline's chunks would exhaust memory. Called before
+ * Rejects a number of layers for which lists of pipeline chunks would exhaust memory. It is called before
  * such lists are made.
  *
  * @throws ConfigurationError `MTL_TOO_LARGE`

@@ -48,7 +48,7 @@ export function checkpointConfiguration(flags: FlagReader): CheckpointConfigurat
 
 /**
  * Checks the flags for upcycling, which makes experts from copies of dense layers. The experts must have the
- * shapes of these layers, and the run must be a new one.
+ * shapes of these layers, and the run must be new.
  */
 function checkUpcycling(flags: FlagReader): void {
   const name = 'moe-use-upcycling';

@@ -10,6 +10,14 @@ import type {
 import type { FlagName, Flags } from '../schema/flag-schema.js';
 import { FlagReader } from './flag-reader.js';
 
+/** The flags that only runs on conversations have. */
+const conversationFlags = [
+  'validation-data',
+  'validation-fraction',
+  'epochs',
+  'early-stopping-patience',
+] as const;
+
 /**
  * Returns the settings of a run on conversations; undefined for other runs.
  *
@@ -18,13 +26,7 @@ import { FlagReader } from './flag-reader.js';
 export function conversationConfiguration(flags: FlagReader): ConversationConfiguration | undefined {
   const trainData = flags.get('train-data');
   if (trainData === undefined) {
-    for (const name of [
-      'validation-data',
-      'validation-fraction',
-      'epochs',
-      'early-stopping-patience',
-    ] as const)
-      if (flags.isGiven(name)) flags.needs(name, '--train-data FILE', 'belongs to conversations');
+    flags.needsFor(conversationFlags, '--train-data FILE', 'belongs to conversations');
     return undefined;
   }
   const dataPath = flags.get('data-path');
@@ -122,13 +124,13 @@ function checkMockData(flags: FlagReader): void {
     flags.conflict({
       flags: ['mock-data', other],
       why: 'a run learns from made-up data or from data of your own',
-      remedy: 'leave one of them out',
+      remedy: 'leave out one',
     });
   }
 }
 
 /**
- * Returns the words of --data-path; an empty list for the bundled corpus, which cannot be mixed with other
+ * Returns the words of --data-path, or an empty list for the bundled corpus, which cannot be mixed with other
  * data.
  */
 function readDataPath(flags: FlagReader): readonly string[] {
@@ -161,8 +163,8 @@ const tokenizerFlags: ReadonlyArray<readonly [FlagName, readonly string[]]> = [
 ];
 
 /**
- * Returns the type of a tokenizer whose files alone are given. As in Megatron-LM's programs, each kind of
- * model has a default type.
+ * Returns the default type of a tokenizer, for flags that name only its files. As in Megatron-LM's programs,
+ * the type depends on the kind of model.
  */
 function typeOfFiles(flags: FlagReader): Flags['tokenizer-type'] {
   const [vocabFile, mergeFile] = [flags.get('vocab-file'), flags.get('merge-file')];
@@ -234,8 +236,8 @@ function needed<Name extends 'tokenizer-model' | 'vocab-size' | 'vocab-file'>(
 const builtIn = "(GPT-2's merges are built in, and need neither file)";
 
 /**
- * Returns both files of a GPT-2 vocabulary, or neither, since it is also built in. One file without the other
- * is an error.
+ * Returns both files of a GPT-2 vocabulary, or none, because the vocabulary is also built in. One file
+ * without the other is an error.
  */
 function gpt2Files(flags: FlagReader): { readonly vocabFile?: string; readonly mergeFile?: string } {
   const vocabFile = flags.get('vocab-file');
@@ -248,7 +250,7 @@ function gpt2Files(flags: FlagReader): { readonly vocabFile?: string; readonly m
   return { vocabFile, mergeFile };
 }
 
-/** The flags that describe a tokenizer, as a command line gives them. */
+/** The flags of a tokenizer as a command line gives them. */
 export interface TokenizerFlags {
   readonly 'tokenizer-type'?: string | undefined;
   readonly 'tokenizer-model'?: string | undefined;
@@ -258,10 +260,10 @@ export interface TokenizerFlags {
 }
 
 /**
- * Returns the tokenizer that flags describe, for programs that use no other flags of a training run;
- * undefined if no flag is given.
+ * Returns the tokenizer that the flags describe, or undefined without flags. Programs without other flags of
+ * training call this function.
  *
- * @throws ConfigurationError `MTL_FLAG_NEEDS` when a flag needs another one
+ * @throws ConfigurationError `MTL_FLAG_NEEDS` when a flag needs another flag
  */
 export function readTokenizerFlags(flags: TokenizerFlags): TokenizerConfiguration | undefined {
   const given = new Map(Object.entries(flags).filter(([, value]) => value !== undefined));

@@ -28,7 +28,7 @@ export class FlagReader {
     return this.#resolved.model;
   }
 
-  /** Returns the value of a flag; undefined if it has none. */
+  /** Returns the value of a flag; undefined if the flag has no value. */
   get<Name extends FlagName>(name: Name): Flags[Name] {
     return this.#resolved.values[name];
   }
@@ -48,8 +48,8 @@ export class FlagReader {
   }
 
   /**
-   * Returns the values of a topic's flags that a run's configuration has under the names of their options.
-   * Flags without a value are left out.
+   * Returns the values of a topic's flags that are properties of the topic in a run's configuration, by
+   * option name. Flags without a value are left out.
    */
   values<Fragment extends FlagFragment>(fragment: Fragment): FlagValues<Fragment> {
     const values: Readonly<Record<string, unknown>> = this.#resolved.values;
@@ -57,28 +57,28 @@ export class FlagReader {
     return Object.fromEntries(names.map((name) => [optionName(name), values[name]])) as FlagValues<Fragment>;
   }
 
-  /** Returns whether the command line or --config gives the flag a value other than its default. */
+  /** Returns true if the command line or --config gives the flag a value other than its default. */
   isGiven(name: FlagName): boolean {
     return this.#resolved.given.has(name) && this.#resolved.values[name] !== defaultFlags[name];
   }
 
-  /** Returns whether the command line or --config contains the flag, with any value. */
+  /** Returns true if the command line or --config contains the flag, with any value. */
   isAsked(name: FlagName): boolean {
     return this.#resolved.given.has(name);
   }
 
-  /** Returns whether a flag's value comes from a default or a preset. */
+  /** Returns true if a flag's value comes from a default or a preset. */
   isDefault(name: FlagName): boolean {
     return isDefaultSource(this.#resolved.sources.get(name));
   }
 
-  /** Returns whether a flag's value comes from the loaded checkpoint or directory. */
+  /** Returns true if a flag's value comes from the loaded checkpoint or directory. */
   isLoaded(name: FlagName): boolean {
     const { sources, loaded } = this.#resolved;
     return loaded !== undefined && sources.get(name) === loaded.source;
   }
 
-  /** The number of tokens in the vocabulary of the loaded model; undefined without one. */
+  /** The vocabulary size of the loaded model; undefined if no model is loaded. */
   get vocabularySize(): number | undefined {
     return this.#resolved.loaded?.vocabularySize;
   }
@@ -94,8 +94,8 @@ export class FlagReader {
   }
 
   /**
-   * Returns a flag with its value as the user wrote it, such as `--lr 0.1`. A value that the user did not
-   * write is followed by its source.
+   * Returns a flag with its value as the user wrote it, such as `--lr 0.1`. If the user did not write the
+   * value, its source is appended.
    */
   written(name: FlagName): string {
     const value = this.#resolved.values[name];
@@ -106,16 +106,26 @@ export class FlagReader {
     return `--${name}${shown}${from}`;
   }
 
+  /** Returns a notice for each given flag of `names`. `reason` says when these flags have no effect. */
+  noticesOfUnused(names: readonly FlagName[], reason: string): readonly string[] {
+    return names.filter((name) => this.isGiven(name)).map((name) => `--${name} has no effect ${reason}`);
+  }
+
   /** Throws the error about two flags that contradict each other. */
   conflict({ flags: [first, second], why, remedy }: FlagConflict): never {
     throw new ConfigurationError(
       'MTL_FLAG_CONFLICT',
       `${this.written(first)} and ${this.written(second)}: ${why}`,
       {
-        remedy: remedy ?? `leave one of them out`,
+        remedy: remedy ?? `leave out one`,
         details: { flags: [first, second] },
       },
     );
+  }
+
+  /** Throws the error of `needs` for the first given flag of `names`. */
+  needsFor(names: readonly FlagName[], other: string, why: string): void {
+    for (const name of names) if (this.isGiven(name)) this.needs(name, other, why);
   }
 
   /** Throws the error about a flag that requires another flag. */
@@ -151,7 +161,10 @@ const flagOfOption: Readonly<Record<string, string>> = {
   hysteresis: '--hysteresis',
 };
 
-/** The names of options, the longest first, so that `rampup.start` is matched before `rampup`. */
+/**
+ * The names of options, sorted by length. The longest comes first, so that `rampup.start` is matched before
+ * `rampup`.
+ */
 const names = Object.keys(flagOfOption).sort((a, b) => b.length - a.length);
 const option = new RegExp(`\\b(?:${names.map((name) => name.replace('.', '\\.')).join('|')})\\b`, 'g');
 

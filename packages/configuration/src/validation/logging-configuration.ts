@@ -2,14 +2,13 @@ import { join } from 'node:path';
 import { ConfigurationError } from '@mtl/errors';
 import { loggingFlags } from '../flags/logging-flags.js';
 import type { LoggingConfiguration, TrainingConfiguration } from '../pretraining-configuration.js';
-import type { FlagName } from '../schema/flag-schema.js';
 import type { FlagReader } from './flag-reader.js';
 
 /**
  * Returns the URL of a service without slashes at its end.
  *
  * @throws ConfigurationError MTL_SERVICE_URL for a protocol other than HTTP, and for a URL with a password,
- *   which would be written to the run folder
+ *   because the run folder would contain the password
  */
 export function serviceUrl(
   given: string,
@@ -49,11 +48,14 @@ export function trackingConfiguration(flags: FlagReader): TrackingConfiguration 
   return { ...configureWandb(flags), ...configureMlflow(flags) };
 }
 
+/** The reason why a flag of a tracking service needs the flag that requests the service. */
+const noService = 'names no service by itself';
+
 function configureWandb(flags: FlagReader): Pick<LoggingConfiguration, 'wandb'> {
   const project = flags.get('wandb-project');
   const [name, entity] = [flags.get('wandb-exp-name'), flags.get('wandb-entity')];
   if (project === undefined) {
-    refuseAlone(flags, ['wandb-exp-name', 'wandb-entity'], '--wandb-project NAME');
+    flags.needsFor(['wandb-exp-name', 'wandb-entity'], '--wandb-project NAME', noService);
     return {};
   }
   return {
@@ -66,17 +68,12 @@ function configureMlflow(flags: FlagReader): Pick<LoggingConfiguration, 'mlflow'
   const name = flags.get('mlflow-run-name');
   const experiment = flags.required('mlflow-experiment-name');
   if (uri === undefined) {
-    refuseAlone(flags, ['mlflow-experiment-name', 'mlflow-run-name'], '--mlflow-tracking-uri URL');
+    flags.needsFor(['mlflow-experiment-name', 'mlflow-run-name'], '--mlflow-tracking-uri URL', noService);
     return {};
   }
   const remedy = 'set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD in the environment';
   const trackingUri = serviceUrl(uri, { name: '--mlflow-tracking-uri', remedy });
   return { mlflow: { trackingUri, experiment, ...(name === undefined ? {} : { name }) } };
-}
-
-/** Rejects flags of a tracking service that is not itself requested. */
-function refuseAlone(flags: FlagReader, names: readonly FlagName[], service: string): void {
-  for (const name of names) if (flags.isGiven(name)) flags.needs(name, service, 'names no service by itself');
 }
 
 /**
@@ -102,9 +99,8 @@ function configureProfile(
 ): Pick<LoggingConfiguration, 'profile'> {
   const steps = flags.get('profile-steps');
   if (steps === undefined) {
-    if (flags.isGiven('profile-trace')) {
-      flags.needs('profile-trace', '--profile-steps FIRST LAST', 'is written of the steps that it names');
-    }
+    const why = 'is written of the steps that it names';
+    flags.needsFor(['profile-trace'], '--profile-steps FIRST LAST', why);
     return {};
   }
   const [first, last] = steps as [number, number];

@@ -62,7 +62,8 @@ describe('the learning rates of word embedding and output layer', () => {
   it('end at --min-lr where --decoupled-min-lr is missing', () => {
     const rates = { maxLearningRate: 0.02, minLearningRate: 1e-5 };
     expect(configureDecoupled('--min-lr 1e-5 --decoupled-lr 0.02')).toEqual(rates);
-    // the decoupled maximum may be above the main one, and the decoupled minimum below the main one
+    // the decoupled maximum may exceed the main maximum, and the decoupled minimum may be below the main
+    // minimum
     expect(configureDecoupled('--min-lr 1e-5 --decoupled-lr 1e-6 --decoupled-min-lr 0')).toEqual({
       maxLearningRate: 1e-6,
       minLearningRate: 0,

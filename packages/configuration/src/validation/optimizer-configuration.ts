@@ -17,15 +17,13 @@ import { type FlagReader, inWordsOfFlags } from './flag-reader.js';
 import { configureStatePrecision } from './state-precision.js';
 
 /**
- * Returns the settings of Muon, if flags request it.
+ * Returns the settings of Muon if the flags select Muon.
  *
  * @throws ConfigurationError `MTL_MUON_TP_MODE` for updates that depend on the layout.
  */
 function muonConfiguration(flags: FlagReader, notices: string[]): MuonConfiguration | undefined {
   if (flags.required('optimizer') !== 'muon') {
-    for (const name of Object.keys(muonFlags) as FlagName[]) {
-      if (flags.isGiven(name)) notices.push(`--${name} has no effect without --optimizer muon`);
-    }
+    notices.push(...flags.noticesOfUnused(Object.keys(muonFlags) as FlagName[], 'without --optimizer muon'));
     return undefined;
   }
   const mode = flags.required('muon-tp-mode');
@@ -55,7 +53,7 @@ function muonConfiguration(flags: FlagReader, notices: string[]): MuonConfigurat
   };
 }
 
-/** The units in which the schedule is counted, with their flags. */
+/** The units that count the schedule, with their flags. */
 const counting = {
   iterations: {
     decay: 'lr-decay-iters',
@@ -91,7 +89,7 @@ export function optimizerConfiguration(options: OptimizerConfigurationOptions): 
   const muon = muonConfiguration(flags, notices);
   const statePrecision = configureStatePrecision(flags, { training, notices });
   checkQkClip(flags, notices);
-  // The objects are made only because their constructors check the numbers. The run makes them again.
+  // The constructors check the numbers. The objects are not used further, because the run makes them again.
   const [schedule] = inWordsOfFlags(
     () => [new LearningRateSchedule(learningRate), new LossScaler(lossScale)] as const,
   );
@@ -107,14 +105,11 @@ export function optimizerConfiguration(options: OptimizerConfigurationOptions): 
 }
 
 /**
- * Rejects `--qk-clip` for models whose attention scores cannot be lowered by scaling the weights of queries
- * and keys.
+ * Rejects `--qk-clip` for models whose attention scores do not shrink with the weights of queries and keys.
  */
 function checkQkClip(flags: FlagReader, notices: string[]): void {
   if (!flags.required('qk-clip')) {
-    for (const name of ['qk-clip-alpha', 'qk-clip-threshold'] as const) {
-      if (flags.isGiven(name)) notices.push(`--${name} has no effect without --qk-clip`);
-    }
+    notices.push(...flags.noticesOfUnused(['qk-clip-alpha', 'qk-clip-threshold'], 'without --qk-clip'));
     return;
   }
   const refuse = (other: FlagName, why: string): void =>
@@ -150,15 +145,15 @@ function configureLearningRate(
 }
 
 /**
- * Rejects a minimum learning rate above the maximum. They may come from different sources, such as a preset
- * and the command line, so the error names the source of each.
+ * Rejects a minimum learning rate above the maximum. Both may come from different sources, such as a preset
+ * and the command line, so the error names both sources.
  */
 function refuseAbovePeak(
   flags: FlagReader,
   options: {
     readonly name: 'min-lr' | 'decoupled-min-lr';
     readonly peakName: 'lr' | 'decoupled-lr';
-    /** The flag that the remedy names, which lowers the minimum. Default: `name`. */
+    /** The flag that the remedy recommends to lower the minimum. Default: `name`. */
     readonly instead?: FlagName;
   },
 ): void {
@@ -170,7 +165,7 @@ function refuseAbovePeak(
     `${flags.written(name)} is above ${flags.written(peakName)}`,
     {
       expected: `at most ${peak}`,
-      // rounded to remove the rounding error of the division
+      // removes the rounding error of the division
       remedy: `pass --${instead} ${Number((peak / 10).toPrecision(12))}`,
     },
   );
@@ -186,8 +181,8 @@ function readDecoupledRate(
 ): OptimizerConfiguration['decoupledLearningRate'] | undefined {
   const peak = flags.get('decoupled-lr');
   if (peak === undefined) {
-    if (flags.isGiven('decoupled-min-lr'))
-      flags.needs('decoupled-min-lr', '--decoupled-lr X', 'is the lowest rate of a schedule without a peak');
+    const why = 'is the lowest rate of a schedule without a peak';
+    flags.needsFor(['decoupled-min-lr'], '--decoupled-lr X', why);
     return undefined;
   }
   const note = noteOfDecoupledRate(flags);
@@ -209,8 +204,8 @@ function readDecoupledRate(
 }
 
 /**
- * Rejects a schedule in iterations for a run whose length is given in samples, and vice versa, because the
- * batch size may grow during the run.
+ * Rejects a schedule in iterations for a run in samples, and vice versa. The batch size may grow during the
+ * run, so the units cannot be converted.
  */
 function refuseOtherUnit(flags: FlagReader, unit: 'iterations' | 'samples'): void {
   const { decay, warmup, wsdDecay } = counting[unit === 'iterations' ? 'samples' : 'iterations'];
@@ -238,12 +233,12 @@ function countWarmupSteps(
       why: 'warm-up is a share or a number of steps, not both',
     });
   }
-  // a run on few conversations has only a few steps, so warm-up is rounded down to leave at least one step
-  // with the full rate
+  // a run on few conversations has only a few steps, so the warm-up is rounded down to leave at least one
+  // step with the full rate
   return flags.get('train-data') === undefined ? fraction * decaySteps : Math.floor(fraction * decaySteps);
 }
 
-/** The fraction of the maximum learning rate that at least one step should have. */
+/** The fraction of the maximum learning rate that at least one step should reach. */
 const fullRate = 0.9;
 
 /**
@@ -317,9 +312,7 @@ function configureLossScale(
       hysteresis: flags.required('hysteresis'),
     };
   }
-  const reason = scale === undefined ? `in ${training.precision}` : 'with a constant --loss-scale';
-  for (const name of dynamicScaleFlags) {
-    if (flags.isGiven(name)) notices.push(`--${name} has no effect ${reason}: the loss scale is not dynamic`);
-  }
+  const where = scale === undefined ? `in ${training.precision}` : 'with a constant --loss-scale';
+  notices.push(...flags.noticesOfUnused(dynamicScaleFlags, `${where}: the loss scale is not dynamic`));
   return { kind: 'constant', scale: scale ?? 1 };
 }

@@ -49,7 +49,7 @@ export function parallelConfiguration(options: ParallelConfigurationOptions): Pa
 }
 
 /**
- * Returns whether passes are recorded as CUDA graphs.
+ * Returns true if passes are recorded as CUDA graphs.
  *
  * @throws ConfigurationError `MTL_CUDA_GRAPHS` if processes that share layers communicate within passes
  */

@@ -3,8 +3,8 @@ import type { SpikeConfiguration } from '../pretraining-configuration.js';
 import type { FlagReader } from './flag-reader.js';
 
 /**
- * Returns the settings of the reaction to spikes: steps whose loss or gradient norm is far above the values
- * of recent steps.
+ * Returns the settings of the reaction to spikes. A spike is a step whose loss or gradient norm is far above
+ * recent values.
  *
  * @throws ConfigurationError `MTL_FLAG_NEEDS`
  */
@@ -25,9 +25,7 @@ export function spikeConfiguration({
     skip: [],
     'roll-back': [],
   } as const;
-  for (const name of unused[policy]) {
-    if (flags.isGiven(name)) notices.push(`--${name} has no effect with --loss-spike-policy ${policy}`);
-  }
+  notices.push(...flags.noticesOfUnused(unused[policy], `with --loss-spike-policy ${policy}`));
   const { rerunMode, ...values } = flags.values(spikeFlags);
   return rerunMode === 'disabled' ? values : { ...values, rerunMode };
 }

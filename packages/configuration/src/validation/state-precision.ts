@@ -20,9 +20,7 @@ export function configureStatePrecision(
         flags.needs(name, '--use-precision-aware-optimizer', 'is a precision that it can have');
       }
     }
-    if (flags.isGiven(remainders)) {
-      notices.push(`--${remainders} has no effect without --use-precision-aware-optimizer`);
-    }
+    notices.push(...flags.noticesOfUnused([remainders], 'without --use-precision-aware-optimizer'));
     return undefined;
   }
   if (flags.required('optimizer') === 'muon') {

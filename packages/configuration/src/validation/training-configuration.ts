@@ -121,7 +121,7 @@ export function trainingConfiguration(options: TrainingConfigurationOptions): Tr
     pipelineSize: parallel.pipelineModelParallelSize,
     counts: () => batches.countsOfMicroBatches(),
   });
-  // builds the schedules of all step sizes now, so that an impossible one is rejected before the first step
+  // builds the schedules of all step sizes now, to reject an impossible schedule before the first step
   for (const count of batches.countsOfMicroBatches()) scheduleOfStep(parallel, count);
   const length = chooseLength(options, batches);
   checkIterationsToSkip(flags, length);
@@ -185,7 +185,7 @@ function refuseIterations(flags: FlagReader, batches: NumMicroBatches): never {
     `${flags.written('rampup-batch-size')} counts samples, but training is counted in iterations`,
     {
       expected: instead,
-      remedy: `replace ${inForce.map(({ given }) => given).join(' ')} by ${instead}, which is as many steps`,
+      remedy: `replace ${inForce.map(({ given }) => given).join(' ')} by ${instead}, which is the same number of steps`,
       details: { flag: 'rampup-batch-size', instead },
     },
   );
@@ -195,9 +195,8 @@ interface TrainingLength
   extends Pick<TrainingConfiguration, 'trainIterations' | 'evalInterval' | 'evalIterations'> {}
 
 /**
- * Returns the numbers of steps of the run and of its evaluations. For conversations, --epochs determines the
- * steps. Unless flags override it, there is an evaluation after every epoch, and it uses all evaluation
- * conversations.
+ * Returns the number of steps of the run and of its evaluations. For conversations, --epochs determines the
+ * steps. By default, the run evaluates all evaluation conversations after every epoch.
  */
 function chooseLength(options: TrainingConfigurationOptions, batches: NumMicroBatches): TrainingLength {
   const { flags, conversations } = options;

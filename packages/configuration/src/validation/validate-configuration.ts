@@ -30,10 +30,7 @@ import { trainingConfiguration } from './training-configuration.js';
 export interface ValidateConfigurationOptions {
   /** Number of processes of the run. Default: 1. */
   readonly worldSize?: number;
-  /**
-   * The numbers of samples in an epoch, if the run is trained on conversations; --epochs is converted to
-   * steps with them.
-   */
+  /** The number of samples in an epoch, if the run trains on conversations. It converts --epochs to steps. */
   readonly conversations?: ConversationSamples | undefined;
 }
 
@@ -46,8 +43,8 @@ const checks: OptionChecks<ValidateConfigurationOptions> = {
 };
 
 /**
- * Converts flags to the configuration of a training run. Derives missing values, and rejects invalid
- * combinations, one error at a time, each with the nearest valid values.
+ * Converts flags to the configuration of a training run. Derives missing values and rejects invalid
+ * combinations. An error reports one problem, with the nearest valid values.
  *
  * @throws ConfigurationError with one of these codes: `MTL_OPTION`, `MTL_FLAG_REQUIRED`, `MTL_FLAG_CONFLICT`,
  *   `MTL_FLAG_NEEDS`, `MTL_HEADS`, `MTL_EXPERTS`, `MTL_SEQUENCE_LENGTH`, `MTL_TENSOR_PARALLEL_SIZE`,
@@ -74,7 +71,7 @@ export function validateConfiguration(
   const parallel = parallelConfiguration({ flags, model: sharded, worldSize, notices });
   const training = trainingConfiguration({ flags, model, parallel, conversations });
   checkSizes({ flags, model, training, parallel });
-  // adapters do not depend on the size of the vocabulary, so 1 is used if it is unknown
+  // adapters do not depend on the vocabulary size, so any value will do if the size is unknown
   const adapted = adapterConfiguration(flags, () => describeGptModel(model, flags.vocabularySize ?? 1));
   const optimizer = optimizerConfiguration({ flags, training, notices });
   const data = dataConfiguration({ flags, training, notices });
@@ -98,7 +95,7 @@ export function validateConfiguration(
 }
 
 /**
- * Sets the default save interval of a run with early stopping to its evaluation interval, so that the best
+ * Sets the default save interval to the evaluation interval if the run stops early, so that the best
  * evaluated model is saved.
  */
 function withIntervalOfEvaluation(
@@ -111,7 +108,7 @@ function withIntervalOfEvaluation(
   return { ...checkpoint, saveInterval: training.evalInterval };
 }
 
-/** Freezes plain objects and arrays recursively. A Map is left as it is; its type is read-only. */
+/** Freezes plain objects and arrays recursively. A Map cannot be frozen, but its type is read-only. */
 function deepFreeze<Value extends object>(value: Value): Value {
   for (const part of Object.values(value)) {
     if (typeof part === 'object' && part !== null && !(part instanceof Map)) deepFreeze(part);

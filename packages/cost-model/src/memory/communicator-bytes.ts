@@ -1,7 +1,7 @@
 import type { RankGroup } from '../operations/operation.js';
 import type { GpuProfile } from '../profiles/hardware-profile.js';
 
-/** How a rank uses a group for communication. */
+/** A rank's use of a group for communication. */
 export interface GroupUse {
   readonly group: Pick<RankGroup, 'size' | 'perNode'>;
   readonly hasCollectives: boolean;

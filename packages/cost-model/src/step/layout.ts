@@ -64,7 +64,7 @@ export function byAxis<Options extends StepOptions>(options: GivenStepOptions<Op
 }
 
 /**
- * Refuses sizes that do not divide the model or the batch.
+ * Rejects sizes that do not divide the model or the batch.
  *
  * @throws ConfigurationError `MTL_PLAN_LAYOUT` with the value, and the required divisor
  */

@@ -2,22 +2,22 @@ import type { ChatMessage, ChatTemplate, TextSpan } from '@mtl/chat-templates';
 import { type Conversation, conversationError, isLearnt } from './conversation.js';
 
 /**
- * How an answer ends if the template writes nothing after it: with the first token of the next turn, or
- * without any end token.
+ * The end of an answer for a template that writes nothing after it: the first token of the next turn, or no
+ * token.
  */
 export interface UnwrittenEnd {
-  /** Special tokens that begin the next turn; such a token then counts as the end of the answer before it. */
+  /** Special tokens that begin the next turn. Such a token ends the answer before it. */
   readonly markers: readonly { readonly token: number; readonly text: string }[];
-  /** Text that is appended if the answer is the last message, since no turn follows it. */
+  /** Text that is appended if the answer is the last message, where no next turn ends it. */
   readonly appended: string;
 }
 
 interface AssistantSpansOptions {
   readonly conversation: Conversation;
   readonly template: ChatTemplate;
-  /** The text of the special token that ends an answer; text after it does not belong to the assistant. */
+  /** The text of the special token that ends an answer. Text after it does not belong to the assistant. */
   readonly endOfTurn: string | undefined;
-  /** How an answer ends if the template writes nothing after it. */
+  /** The end of an answer for a template that writes nothing after it. */
   readonly unwritten?: UnwrittenEnd | undefined;
 }
 
@@ -29,10 +29,9 @@ export interface AssistantText {
 
 /**
  * Finds the spans of learnt answers in the text of a conversation. If the template marks answers with `{%
- * generation %}`, these are the spans. Without such marks, an answer is the text that the answer's message
- * adds to the text of the messages before it, from the generation prompt to the end of the turn. If the
- * template writes a message differently when other messages follow, the answer is searched in the text of the
- * whole conversation.
+ * generation %}`, these marks are the spans. Otherwise, an answer is the text that its message adds to the
+ * text of the earlier messages, from the generation prompt to the end of the turn. If later messages change
+ * the text of earlier messages, the answer is searched in the text of the whole conversation.
  *
  * @throws DataError MTL_DATA_CONVERSATION if the text of an answer cannot be located, for example because the
  *   template omits it; MTL_CHAT_TEMPLATE
@@ -66,7 +65,7 @@ function withEnds(
   return { text: isLast ? text + unwritten.appended : text, spans: ended };
 }
 
-/** Returns the spans that the template marks as answers, without the answers that are only context. */
+/** Returns the spans that the template marks as answers, except answers that are only context. */
 function markedAnswers(
   { conversation, template }: AssistantSpansOptions,
   marked: readonly TextSpan[],
@@ -81,7 +80,7 @@ function markedAnswers(
       `${template.name} marks ${marked.length} texts as the assistant's, of ${numAnswers} messages`,
       {
         expected: '{% generation %} and {% endgeneration %} around each message of the assistant',
-        remedy: 'name a template that has them, or none of them, with --chat-template FILE',
+        remedy: 'name a template that has all marks, or none, with --chat-template FILE',
       },
     );
   }
@@ -141,17 +140,19 @@ interface AnswerInWholeOptions {
   readonly endOfTurn: string | undefined;
 }
 
-// made-up words that occur in no answer; they differ in their first and last characters
+// invented words that occur in no answer, with different first and last characters
 const words = ['gxqvzwk', 'kwzvqxg'];
-/** The number of characters to compare before an answer's header and before its generation prompt. */
+/**
+ * The number of characters before an answer's header, and before its generation prompt, that are compared.
+ */
 const comparedBefore = 16;
 
 /**
- * Finds an answer in the text of a conversation if the template writes a message differently when other
- * messages follow (for example, without its reasoning). The content of the answer is the part of the text
- * that changes when other words replace the content. The answer begins after its generation prompt, or after
- * the part of the prompt that the text contains. It ends with the text that would follow the content if the
- * answer were the last message. Returns undefined if the text has no such span, or more than one.
+ * Finds an answer in the text of a conversation, for a template that changes earlier messages when other
+ * messages follow (for example, by omitting their reasoning). Replacing the content of the answer by other
+ * words shows its place, because only there the text changes. The answer begins after its generation prompt,
+ * or after the part of the prompt that the text contains. It ends with the text that would follow the content
+ * if the answer were the last message. Returns undefined unless the text has exactly one such span.
  */
 function answerInWhole(options: AnswerInWholeOptions): TextSpan | undefined {
   const { messages, index, whole, render } = options;
@@ -169,7 +170,7 @@ function answerInWhole(options: AnswerInWholeOptions): TextSpan | undefined {
   return { start, end: content.end + tail.length };
 }
 
-/** Returns the message with its content replaced, and also its reasoning, if it has any. */
+/** Returns the message with replaced content. Its reasoning, if any, is also replaced. */
 function withContent(message: ChatMessage, word: string): ChatMessage {
   const thoughts = ['reasoning_content', 'reasoning', 'thinking'].filter(
     (name) => typeof message[name] === 'string' && message[name] !== '',
@@ -177,7 +178,7 @@ function withContent(message: ChatMessage, word: string): ChatMessage {
   return { ...message, content: word, ...Object.fromEntries(thoughts.map((name) => [name, word])) };
 }
 
-/** Returns the span of a text that differs from all other texts; undefined if any of them is equal. */
+/** Returns the span of a text that differs from all other texts; undefined if any other text is equal. */
 function changed(text: string, others: readonly string[]): TextSpan | undefined {
   if (others.includes(text)) return undefined;
   const start = Math.min(...others.map((other) => commonStart(text, other)));
@@ -198,8 +199,7 @@ function commonEnd(one: string, other: string): number {
 }
 
 /**
- * Returns the position at which the answer begins: the end of its header. `content` is the position of its
- * content.
+ * Returns the start of the answer, which is the end of its header. `content` is the position of its content.
  */
 function endOfHeader(
   { messages, index, whole, render }: AnswerInWholeOptions,
@@ -220,7 +220,7 @@ function endOfHeader(
 }
 
 /**
- * Returns the text after the content of the answer, up to the end of its turn, if the answer is the last
+ * Returns the text after the content of the answer, up to the end of its turn, as if the answer were the last
  * message.
  */
 function findTail(

@@ -23,7 +23,7 @@ interface TokensInSpans {
 }
 
 /**
- * Encodes a whole text, so that its tokens are the same as in any other use, and finds the tokens of its
+ * Encodes a complete text, so that its tokens are the same as in any other use, and finds the tokens of its
  * spans. The spans must be in order and must not overlap.
  */
 export function tokensInSpans({ text, spans }: AssistantText, tokenizer: Tokenizer): TokensInSpans {
@@ -55,10 +55,9 @@ interface Place {
 const whole = (count: number): Place => ({ count, through: count });
 
 /**
- * Returns the number of tokens from the start of the text to each position in `ends`. It encodes the text
- * between consecutive positions, which is cheaper than encoding each prefix. The tokens of these pieces are
- * usually the tokens of the whole text, since special tokens separate messages; if they are not, it returns
- * undefined.
+ * Returns the number of tokens from the start of the text to each position in `ends`. Encodes the text
+ * between consecutive positions, which is cheaper than encoding each prefix. Usually the result is the tokens
+ * of the complete text, because special tokens separate messages. Returns undefined otherwise.
  */
 function countsByPieces(options: {
   readonly text: string;
@@ -79,9 +78,9 @@ function countsByPieces(options: {
 }
 
 /**
- * Returns the position in the tokens of the joined text at which `before` ends and `after` begins. If one
- * part has the same tokens in the joined text, the position is at the boundary of this part; otherwise it
- * covers the tokens that belong to neither part.
+ * Returns the position in the tokens of the joined text at which `before` ends and `after` begins. If
+ * `before` or `after` has the same tokens in the joined text, the position is the boundary of these tokens.
+ * Otherwise it covers the tokens that belong to neither.
  */
 function findPlace(
   all: ArrayLike<number>,

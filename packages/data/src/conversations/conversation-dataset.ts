@@ -7,22 +7,23 @@ import {
   type SampleDocuments,
 } from '../samples/sample-dataset.js';
 
-// N: number of conversations. R: number of rows into which they are packed.
+// N: number of conversations. R: number of rows that contain them.
 
 /** Conversations packed into rows, as plain data over shared memory. */
 export interface PackedConversations {
   readonly sequenceLength: number;
   /** int32: the tokens of all conversations, concatenated. */
   readonly tokens: Int32Array;
-  /** One value for each token: 1 if it is learnt, else 0. */
+  /** A value for each token: 1 if the token is learnt, else 0. */
   readonly isLearnt: Uint8Array;
   /**
-   * float64 [N + 1]: the index in `tokens` at which each conversation starts, and the end of the last one.
+   * float64 [N + 1]: the index in `tokens` of each conversation's start, and the end of the last
+   * conversation.
    */
   readonly offsets: Float64Array;
   /** int32 [N]: the numbers of the conversations, sorted by row. */
   readonly order: Int32Array;
-  /** int32 [R + 1]: the index in `order` at which each row starts, and the end of the last one. */
+  /** int32 [R + 1]: the index in `order` of each row's start, and the end of the last row. */
   readonly rowOffsets: Int32Array;
 }
 
@@ -93,7 +94,7 @@ export class ConversationDataset implements SampleDataset {
     return { source: 'conversations', documents: [...conversations] };
   }
 
-  /** Does nothing, since no file is open. */
+  /** Does nothing, because no file is open. */
   close(): void {}
 
   [Symbol.dispose](): void {

@@ -6,14 +6,14 @@ export interface Conversation {
   readonly messages: readonly ChatMessage[];
   /** JSON Schemas of the functions that the assistant may call. */
   readonly tools?: readonly unknown[] | undefined;
-  /** The number of messages at the start that are context: answers among them are not learnt. */
+  /** The number of context messages at the start. Answers in these messages are not learnt. */
   readonly numGiven: number;
-  /** Where the conversation was read from, for messages: `chats.jsonl, line 3`. */
+  /** The origin of the conversation, for messages: `chats.jsonl, line 3`. */
   readonly where: string;
 }
 
 /**
- * Returns whether the assistant learns a message. It does not learn context, nor a message with `"weight": 0`
+ * Returns true if the assistant learns a message. It does not learn context, nor a message with `"weight": 0`
  * or `"train": false`.
  */
 export function isLearnt({ messages, numGiven }: Conversation, index: number): boolean {

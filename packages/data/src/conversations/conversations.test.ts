@@ -56,7 +56,7 @@ describe('conversations of a file', () => {
     const { tokens, labels, lossMask, positionIds, keyStart } = dataset.sample(0);
     expect(decodeText(tokens.subarray(0, 13))).toBe('uhi|ayouua|ab');
     expect(decodeText(labels.subarray(0, 13))).toBe('hi|ayou|a|ab|');
-    // the labels that count in the loss are the learnt text, from the answer to the end of its turn
+    // the labels that count in the loss are the learnt text: the answer up to the end of its turn
     expect(decodeText(labels.filter((_, at) => lossMask[at] === 1))).toBe('you|b|');
     expect([...positionIds]).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3, 4, 0, 1, 2]);
     expect([...keyStart!]).toEqual([...Array(8).fill(0), ...Array(5).fill(8), ...Array(3).fill(13)]);
@@ -134,7 +134,7 @@ describe('conversations of a file', () => {
     expect(await refusal(marked.text, mark)).toContain('U+E0F0');
   });
 
-  // two line breaks are one token at the end of a text, and two tokens before a word
+  // two line breaks are one token at the end of a text, but two tokens before a word
   it.each([
     [': ', ' the cat', 1],
     [':\n\n', 'the cat', 0],
@@ -378,8 +378,8 @@ describe('packRows', () => {
         expect(rows.flat().sort((a, b) => a - b)).toEqual(lengths.map((_, index) => index));
         const filled = rows.map((row) => row.reduce((sum, piece) => sum + lengths[piece]!, 0));
         expect(Math.max(0, ...filled)).toBeLessThanOrEqual(20);
-        // best fit leaves at most one row half empty: any two rows together have more tokens than fit into
-        // one
+        // with best fit, at most one row is half empty, because any two rows together have more tokens than
+        // fit into one row
         expect(filled.filter((length) => length <= 10).length).toBeLessThanOrEqual(1);
       }),
     );

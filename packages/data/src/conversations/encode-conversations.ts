@@ -24,24 +24,24 @@ interface EncodeConversationsOptions {
   readonly long: LongConversationRule;
 }
 
-/** How many conversations were encoded, changed or omitted. */
+/** The numbers of conversations that were encoded, changed or omitted. */
 export interface ConversationCounts {
   /** Number of conversations that were read. */
   read: number;
-  /** Conversations longer than a sample that were truncated to its length. */
+  /** The number of conversations that were truncated to the length of a sample. */
   truncated: number;
-  /** Conversations longer than a sample that were omitted. */
+  /** The number of conversations that were omitted because they are longer than a sample. */
   dropped: number;
   /**
-   * Conversations that were omitted because they have no learnt token, for example because the text was
-   * truncated before the first answer.
+   * The number of conversations that were omitted because they have no learnt token, for example because the
+   * text was truncated before the first answer.
    */
   withoutAnswer: number;
   /** Conversations with an answer that begins or ends inside a token. */
   splitTokens: number;
   /**
-   * Complete conversations whose learnt tokens include no special token, so the model does not learn to end
-   * its answers.
+   * The number of complete conversations whose learnt tokens include no special token. The model does not
+   * learn from them to end its answers.
    */
   withoutEnd: number;
   /** The number of tokens in the conversations that are kept. */
@@ -128,7 +128,7 @@ function keptTokens(
 /** A conversation as tokens. */
 export interface EncodedConversation {
   readonly tokens: Int32Array;
-  /** 1 for each token that is learnt, else 0. */
+  /** A value for each token: 1 if the token is learnt, else 0. */
   readonly isLearnt: Uint8Array;
 }
 
@@ -164,8 +164,8 @@ export function packConversations(
 }
 
 /**
- * Packs items into rows of one capacity: takes the longest item first, and puts each into the fullest row
- * that has enough room (best fit). The number of rows is usually within one percent of the minimum.
+ * Packs items into rows of equal capacity. The longest item is first, and each item is put into the fullest
+ * row with enough room (best fit). The number of rows is usually within one percent of the minimum.
  *
  * @param lengths length of each item, from 1 to `capacity`
  * @returns the items of each row, by their index in `lengths`

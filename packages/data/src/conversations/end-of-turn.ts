@@ -9,7 +9,7 @@ import { directoryOfTokenizer } from './find-chat-template.js';
 export interface EndOfTurn {
   readonly token: number;
   readonly text: string;
-  /** How an answer ends if the template writes nothing after it. */
+  /** The end of an answer for a template that writes nothing after it. */
   readonly unwritten?: UnwrittenEnd;
 }
 
@@ -18,8 +18,8 @@ const answer = 'gxqvzwk';
 
 /**
  * Returns the special token with which a chat template ends an answer of the assistant, such as `<|im_end|>`.
- * If the template writes none, the result is the token that begins the user's next turn, or else the
- * end-of-text token in the tokenizer's generation_config.json. Undefined if nothing ends an answer.
+ * For a template without such a token, returns the token that begins the user's next turn, or the end-of-text
+ * token in the tokenizer's generation_config.json. Undefined if nothing ends an answer.
  *
  * @throws DataError MTL_DATA_TOKENIZER for a generation_config.json that cannot be read
  */
@@ -67,15 +67,14 @@ function textBehindAnswer(template: ChatTemplate, next?: ChatMessage): string | 
   try {
     ({ text } = template.render({ messages, where: 'an example' }));
   } catch {
-    // a template may require more than two messages; an error about that is reported when the template is
-    // used
+    // a template may need more than two messages. This error is reported when the template is used
     return undefined;
   }
   const at = text.lastIndexOf(answer);
   return at < 0 ? undefined : text.slice(at + answer.length);
 }
 
-/** Returns the special token at the start of a text, ignoring white space before it. */
+/** Returns the special token at the start of a text, after optional white space. */
 function firstSpecial(text: string, tokenizer: Tokenizer): { token: number; text: string } | undefined {
   const after = text.trimStart();
   const [token] = after === '' ? [] : chatTokens(tokenizer, after);
@@ -85,15 +84,15 @@ function firstSpecial(text: string, tokenizer: Tokenizer): { token: number; text
 }
 
 /**
- * Returns the text of a special token. Built-in tokenizers have no text for their end-of-document token; it
- * is written as `<|endoftext|>`.
+ * Returns the text of a special token. Built-in tokenizers have no text for their end-of-document token, so
+ * the result is `<|endoftext|>`.
  */
 const spelt = ({ specialIds, decode }: Tokenizer, token: number): string =>
   specialIds === undefined ? endOfText : decode([token]);
 
 /**
- * Returns the end-of-text tokens in the generation_config.json next to a tokenizer; undefined without this
- * file.
+ * Returns the end-of-text tokens in the generation_config.json next to a tokenizer; undefined if the file
+ * does not exist.
  */
 function generationEnds({ options }: Tokenizer): readonly number[] | undefined {
   const directory = directoryOfTokenizer(options);

@@ -6,10 +6,10 @@ import { DataError } from '@mtl/errors';
 import { endOfText, type Tokenizer, type TokenizerOptions } from '@mtl/tokenizers';
 
 /**
- * Returns the chat template of a tokenizer: the file that its options name, or else a file next to its
+ * Returns the chat template of a tokenizer: the file that its options name, or a file next to its
  * tokenizer.json (`openChatTemplate` of @mtl/chat-templates).
  *
- * @throws DataError MTL_CHAT_TEMPLATE if it has no template, or a template that cannot be used
+ * @throws DataError MTL_CHAT_TEMPLATE if the tokenizer has no template, or an unusable template
  */
 export function readChatTemplate(tokenizer: ChatTokenizer): ChatTemplate {
   const template = findChatTemplate(tokenizer);
@@ -49,7 +49,7 @@ function endOfDocument({ specialIds, eod, decode }: ChatTokenizer): Readonly<Rec
   return { eos_token: decode([eod]) };
 }
 
-/** Returns the folder of the tokenizer's files, if it has any. */
+/** Returns the folder of the tokenizer's files; undefined for a tokenizer without files. */
 export function directoryOfTokenizer(options: TokenizerOptions | undefined): string | undefined {
   if (options?.type !== 'HuggingFaceTokenizer') return undefined;
   const { tokenizerModel } = options;

@@ -19,14 +19,14 @@ export interface ConversationFiles {
   /** Files to evaluate on. */
   readonly validationData: readonly string[];
   /**
-   * The share of the training conversations that is used for evaluation instead, from 0 to below 1, if there
-   * are no evaluation files.
+   * The share of the training conversations that is used for evaluation if there are no evaluation files,
+   * from 0 to below 1.
    */
   readonly validationFraction: number;
   readonly long: LongConversationRule;
 }
 
-/** Files of conversations, and how they become samples. */
+/** Files of conversations, and the settings for making samples. */
 export interface ConversationDatasetsOptions extends ConversationFiles {
   readonly template: ChatTemplate;
   readonly tokenizer: Tokenizer;
@@ -83,7 +83,7 @@ export async function conversationDatasets(
   }
   const order = Float64Array.from(all.encoded.keys());
   new RandomState(seed).shuffle(order);
-  // if a share is requested, both splits get at least one conversation
+  // with a share above 0, both splits get at least one conversation
   const wanted = validationFraction === 0 ? 0 : Math.max(1, Math.round(validationFraction * numAll));
   const numValidation = Math.min(wanted, numAll - 1);
   const held = new Set(order.subarray(0, numValidation));

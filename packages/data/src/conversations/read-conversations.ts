@@ -11,10 +11,10 @@ const forms =
  * Streams the conversations of a file of JSON lines, or of a file with one JSON array (decompressed if the
  * name ends in .gz); blank lines are skipped.
  *
- * A line has `messages`, or `prompt` and `completion`. The latter two are lists of messages, or texts (a
- * user's message and the answer). The prompt is not learnt, nor is a message with `"weight": 0` or `"train":
- * false`. Both forms may have `tools`. Lines in the formats of ShareGPT and Alpaca are converted by
- * `withMessages`.
+ * A line has `messages`, or `prompt` and `completion`. `prompt` and `completion` are lists of messages, or
+ * texts (a user's message and the answer). The prompt is not learnt. A message with `"weight": 0` or
+ * `"train": false` is not learnt either. Both forms may have `tools`. Lines in the formats of ShareGPT and
+ * Alpaca are converted by `withMessages`.
  *
  * The values in the fields of a message, and in `tools`, are read as by Python's `json.loads`: an object is a
  * map with its keys in the original order, an integer beyond 2^53 is a bigint, and an integer that is written
@@ -52,7 +52,7 @@ function parseConversation(text: string, where: string): Conversation {
 
 const listsOfMessages = ['messages', 'prompt', 'completion', 'conversations'];
 
-/** Converts a line and its messages from maps to objects; the values in their fields stay maps. */
+/** Converts a line and its messages from maps to objects. The values in their fields stay maps. */
 function parseLine(parsed: ReadonlyMap<string, JsonValue>): Readonly<Record<string, unknown>> {
   const convertObject = (value: JsonValue) => (value instanceof Map ? Object.fromEntries(value) : value);
   return Object.fromEntries(
@@ -123,7 +123,10 @@ function findProblem(message: unknown): string | undefined {
   return content === undefined ? 'has no "content"' : '"content" is not a text';
 }
 
-/** Returns the list of tools; also accepts its JSON text, since tables of texts store lists in this form. */
+/**
+ * Returns the list of tools. Also accepts the list's JSON text, because tables of texts store lists in this
+ * form.
+ */
 function readTools(
   { tools }: Readonly<Record<string, unknown>>,
   where: string,
@@ -145,7 +148,7 @@ function readTools(
 
 type JsonObject = Readonly<Record<string, unknown>>;
 
-/** Maps the names of speakers in ShareGPT, and in formats derived from it, to roles. */
+/** Maps the names of speakers in ShareGPT, and in derived formats, to roles. */
 const rolesOfSpeakers: ReadonlyMap<string, string> = new Map([
   ['system', 'system'],
   ['human', 'user'],

@@ -184,10 +184,10 @@ describe('readLineBatches', () => {
   }
 
   it('passes over all but the first of many empty lines, and counts them', async () => {
-    // longer than one chunk of the file
+    // the text is longer than one chunk of the file
     const path = file('a.txt', `first\r\n${'\n'.repeat(1_500_000)}\r\n\r\n  \nlast`);
     const { lines } = await readBatches({ path, joinsEmptyLines: true });
-    // one line from each chunk
+    // each line is from a different chunk
     expect(lines).toEqual([
       [1, 'first'],
       [2, ''],

@@ -195,7 +195,7 @@ describe('prepareDataset', () => {
       });
     await run(0);
     await run(2);
-    // Not toEqual: it compares megabytes element by element.
+    // toEqual would compare megabytes element by element
     const bytes = (name: string) => readFileSync(join(directory, `${name}_text_document.bin`));
     expect(bytes('w2').equals(bytes('w0'))).toBe(true);
     using dataset = IndexedDataset.open(join(directory, 'w2_text_document'));
@@ -295,7 +295,7 @@ describe('prepareDataset', () => {
   });
 
   it.each([0, 2])('stops in the middle of a document, with %i threads', async (workers) => {
-    // A pattern that tries 2^length possibilities, so tokenizing would never finish.
+    // The pattern tries 2^length possibilities, so tokenizing would never finish.
     const tokenizerModel = file(
       'tokenizer.json',
       JSON.stringify({

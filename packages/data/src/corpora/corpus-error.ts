@@ -3,17 +3,15 @@ import { DataError } from '@mtl/errors';
 /** Called with the error about a line or row that cannot be used and is therefore skipped. */
 export type OnBadLine = (error: DataError) => void;
 
-/**
- * Reports an unusable line or row to `onBadLine`; throws the error if the caller has not given this function.
- */
+/** Passes the error about an unusable line or row to `onBadLine`. Throws the error without this function. */
 export function reportBadLine(error: DataError, onBadLine: OnBadLine | undefined): void {
   if (onBadLine === undefined) throw error;
   onBadLine(error);
 }
 
 /**
- * Describes where a record is, for messages: the line, and the index of an array element, both counted from
- * 1.
+ * Describes the position of a record for messages: the line, and the index of an array element, both counted
+ * from 1.
  */
 export function placeInCorpus(at: {
   readonly path: string;
@@ -84,7 +82,7 @@ export class BadLines {
   }
 
   /**
-   * Throws if no document of a corpus was usable: in this case the key is wrong, not just some lines.
+   * Throws if no document of a corpus was usable, because the key is then probably wrong.
    *
    * @throws DataError the error about the first bad line
    */

@@ -11,18 +11,18 @@ export interface CorpusFiles {
   readonly input: string;
   readonly isFolder: boolean;
   /**
-   * The files in the order in which they are read. The files of a folder are sorted by path, so the order
-   * does not depend on the file system.
+   * The files in the order of reading. The files of a folder are sorted by path, so that the order does not
+   * depend on the file system.
    */
   readonly files: readonly string[];
-  /** Files of the folder that are not read, because their names are not names of a corpus format. */
+  /** Files of the folder that are skipped, because their names do not belong to a corpus format. */
   readonly skipped: readonly string[];
 }
 
 /**
- * Returns the files of an input: the file itself, or all corpus files in a folder and its subfolders (files
- * whose names `corpusFormat` knows). Names that begin with a dot are skipped, and links to folders are not
- * followed.
+ * Returns the files of an input: the file itself, or all corpus files in a folder and its subfolders. Corpus
+ * files have a name that `corpusFormat` knows. Names that begin with a dot are skipped, and links to folders
+ * are not followed.
  *
  * @throws DataError `MTL_DATA_CORPUS` for an input that does not exist, is not a regular file, or is a folder
  *   without a corpus file.
@@ -64,10 +64,10 @@ function filesIn(folder: string): string[] {
 /** The format of the text of a corpus file. */
 type CorpusFormat = 'json lines' | 'plain text' | 'parquet';
 
-/** The file names that `corpusFormat` knows, for help texts and errors. */
+/** The file names for which `corpusFormat` has a format, for help texts and errors. */
 export const corpusFileNames = '.txt, .text, .md, .jsonl, .json, .ndjson (each also with .gz) or .parquet';
 
-/** Returns the format of a corpus file, from its name; undefined for other names. */
+/** Returns the format of a corpus file, given its name; undefined for other names. */
 function corpusFormat(path: string): CorpusFormat | undefined {
   const name = path.toLowerCase();
   if (name.endsWith('.parquet')) return 'parquet';
@@ -90,13 +90,11 @@ export interface ReadDocumentsOptions {
   /** Called with the bytes of the file read so far. */
   readonly onBytes?: ((bytes: number) => void) | undefined;
   /**
-   * Called with the error about each line, element or row without usable text, which is skipped; in plain
-   * text, about each line that is not UTF-8. Default: the error is thrown.
+   * Receives the error about each line, element or row without usable text, which is then skipped. In plain
+   * text, a line is unusable if it is not UTF-8. Default: the error is thrown.
    */
   readonly onBadLine?: OnBadLine | undefined;
-  /**
-   * If this signal is aborted, the stream ends with the signal's reason, even while a thread decodes Parquet.
-   */
+  /** Aborting this signal ends the stream with the signal's reason, even while a thread decodes Parquet. */
   readonly signal?: AbortSignal | undefined;
 }
 

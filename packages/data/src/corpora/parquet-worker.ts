@@ -7,7 +7,7 @@ import { readTextColumn } from './parquet/read-text-column.js';
 const batchCharacters = 1 << 18;
 const batchTexts = 4096;
 
-/** The data that the thread starts with. Afterwards, each message to it requests one more batch. */
+/** The initial data of the thread. Afterwards, each message to the thread requests another batch. */
 export interface ParquetWorkerData {
   readonly path: string;
   readonly key: string;
@@ -31,7 +31,7 @@ const { path, key, skipBadRows } = workerData as ParquetWorkerData;
 let bad: ErrorMessage[] = [];
 const onBadRow = skipBadRows ? (error: DataError) => void bad.push(packWorkerError(error)) : undefined;
 const texts = readTextColumn({ path, key, onBadRow });
-// The error is reported in the first reply; this handler only prevents an unhandled rejection.
+// the first reply reports the error. This handler only prevents an unhandled rejection
 texts.catch(() => undefined);
 let bytes = 0;
 

@@ -11,8 +11,8 @@ import { type CorpusFiles, corpusFiles, readDocuments } from './corpus-files.js'
 import type { PlainTextDocuments } from './read-plain-text.js';
 import { DocumentTokenizer, type TokenizedDocuments } from './tokenize-documents.js';
 
-// The amount of text in a batch for a thread: large enough that the cost of a message is negligible, small
-// enough that all threads have work.
+// The amount of text in a batch for a thread. It is large enough that the cost of a message is negligible,
+// and small enough that all threads have work.
 const threadBatchCharacters = 1 << 18;
 // The amount of text in a batch for this thread. The event loop runs after each batch, so signals are handled
 // within a tenth of a second.
@@ -25,7 +25,7 @@ const smallCorpusBytes = 8 << 20;
 export interface PrepareProgress {
   readonly documents: number;
   readonly tokens: number;
-  /** The bytes of the input files read so far, and their total. */
+  /** The number of bytes read from the input files so far, and the total number. */
   readonly bytes: number;
   readonly totalBytes: number;
 }
@@ -34,8 +34,8 @@ export interface PrepareProgress {
 interface PrepareDatasetOptions {
   /**
    * Corpus files and folders of corpus files, read in this order (see `readDocuments` and `corpusFiles`). If
-   * any input is a folder, the paths of all files are listed in `{dataset prefix}.inputs.txt`, in the order
-   * in which they were read.
+   * any input is a folder, `{dataset prefix}.inputs.txt` lists the paths of all files in the order of
+   * reading.
    */
   readonly inputs: readonly string[];
   /**
@@ -43,7 +43,7 @@ interface PrepareDatasetOptions {
    * `splitSentences`.
    */
   readonly outputPrefix: string;
-  /** A tokenizer, or its options. A tokenizer without options cannot be used in worker threads. */
+  /** A tokenizer, or its options. Worker threads need the options. */
   readonly tokenizer: Tokenizer | TokenizerOptions;
   /** The key of the text in JSON lines, or the Parquet column (default "text"). */
   readonly jsonKey?: string;
@@ -56,42 +56,41 @@ interface PrepareDatasetOptions {
   /** The language of the sentences, a BCP 47 tag (default "en"). */
   readonly sentenceLocale?: string;
   /**
-   * The number of worker threads (default: one per processor, 0 for a small corpus). With 0, documents are
-   * tokenized in this thread. Documents of more than 262,144 characters are always tokenized in a worker
-   * thread, which can be terminated.
+   * The number of worker threads. Default: one per processor, 0 for a small corpus. With 0, this thread
+   * tokenizes documents. Documents of more than 262,144 characters are always tokenized in a worker thread,
+   * which can be terminated.
    */
   readonly workers?: number;
   /**
-   * True to skip and count lines and rows without usable text (default: the first one is an error, and
-   * nothing is written). If all lines are unusable, an error is thrown.
+   * True to skip and count lines and rows without usable text. Default: the first such line is an error, and
+   * nothing is written. If all lines are unusable, an error is thrown in any case.
    */
   readonly skipBadLines?: boolean;
-  /** True to replace an existing dataset with the same prefix (default: it is an error). */
+  /** True to replace an existing dataset with the same prefix. Default: an existing dataset is an error. */
   readonly overwrite?: boolean;
   /** Called after each batch of documents. */
   readonly onProgress?: (progress: PrepareProgress) => void;
   /**
-   * If this signal is aborted, the unfinished dataset is deleted and the preparation fails with the signal's
-   * reason.
+   * Aborting this signal deletes the unfinished dataset, and the preparation fails with the signal's reason.
    */
   readonly signal?: AbortSignal;
 }
 
 /** Counts and paths of the dataset that was written. */
 export interface PrepareSummary extends IndexedDatasetSummary {
-  /** Documents without tokens; they are written as empty documents, as in Megatron. */
+  /** The number of documents without tokens. They are written as empty documents, as in Megatron. */
   readonly numEmptyDocuments: number;
-  /** The number of lines and rows that were skipped because they have no usable text. */
+  /** The number of skipped lines and rows without usable text. */
   readonly numBadLines: number;
   /** The error about the first bad line. */
   readonly firstBadLine: DataError | undefined;
-  /** The files of each input, in the order in which they were read. */
+  /** The files of each input, in the order of reading. */
   readonly inputs: readonly CorpusFiles[];
 }
 
 /**
- * Tokenizes corpora into a Megatron indexed dataset. For the same tokens, its bytes are equal to the output
- * of Megatron's preprocessing, whatever the number of threads. Memory is bounded by the batches in flight.
+ * Tokenizes corpora into a Megatron indexed dataset. For the same tokens, its bytes equal the output of
+ * Megatron's preprocessing, with any number of threads. Memory is bounded by the batches in flight.
  *
  * @throws DataError MTL_DATA_EXISTS if the dataset already exists
  */
@@ -131,8 +130,8 @@ export async function prepareDataset(options: PrepareDatasetOptions): Promise<Pr
         progress.bytes = bytes;
       },
     });
-    // Each thread has two batches, one in progress and one waiting. Results are written in the order of the
-    // corpus.
+    // each thread has two batches: one in progress and one in its queue. Results are written in the order of
+    // the corpus
     const start = (texts: readonly string[]) => documents.tokenize(texts);
     await forEachInOrder({ batches, start, atMost: Math.max(1, 2 * workers), finish: write });
     signal?.throwIfAborted();
@@ -163,7 +162,7 @@ function inputFiles(inputs: readonly string[]): readonly CorpusFiles[] {
 }
 
 /**
- * Writes the list of the files that were read, if any input is a folder; otherwise deletes the list of an
+ * Writes the list of the files that were read, if any input is a folder. Otherwise deletes the list of an
  * earlier dataset.
  */
 function recordInputs(path: string, inputs: readonly CorpusFiles[]): void {
@@ -248,7 +247,7 @@ async function forEachInOrder<I, O>(options: {
   const underWay: Promise<O>[] = [];
   for await (const batch of batches) {
     const started = start(batch);
-    // a failure is handled when the item is finished; until then, this handler prevents an unhandled
+    // a failure is handled when the item is finished. Until then, this handler prevents an unhandled
     // rejection
     started.catch(() => undefined);
     underWay.push(started);

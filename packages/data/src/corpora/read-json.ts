@@ -28,7 +28,7 @@ function readText(record: JsonRecord, { path, key }: { readonly path: string; re
     return corpusError({
       ...at,
       what: `is not JSON (${(cause as Error).message})`,
-      expected: `one object per line, {"${key}": "..."}, or an array of them`,
+      expected: `one object per line, {"${key}": "..."}, or an array of such objects`,
       remedy: /^\s*\{\s*$/.test(text)
         ? `write every object in one line, for example with jq -c . ${path}`
         : `repair or remove the ${element === undefined ? 'line' : 'element'}`,
@@ -54,7 +54,7 @@ function readText(record: JsonRecord, { path, key }: { readonly path: string; re
   });
 }
 
-/** The JSON text of one record, not yet parsed. */
+/** The unparsed JSON text of a record. */
 interface JsonRecord {
   readonly text: string;
   /** The number of the line in which the record begins, from 1. */
@@ -64,8 +64,8 @@ interface JsonRecord {
 }
 
 /**
- * Streams the records of a JSON file: each non-blank line of JSON lines, or each element if the file is one
- * array. It needs memory for one record.
+ * Streams the records of a JSON file: each non-blank line of JSON lines, or each element of a JSON array.
+ * Memory: one record.
  *
  * @throws DataError MTL_DATA_CORPUS for a file that cannot be read, or an array that does not end
  */
@@ -93,8 +93,8 @@ export async function* readJsonRecords(
 }
 
 /**
- * Splits the lines of a JSON array into its elements. This is possible line by line because a JSON string
- * cannot contain a line break.
+ * Splits the lines of a JSON array into its elements. A JSON string cannot contain a line break, so a line
+ * never ends inside a string.
  */
 class ArrayElements {
   readonly firstLine: number;
@@ -103,7 +103,7 @@ class ArrayElements {
   #depth = 0;
   #isDone = false;
   #count = 0;
-  /** The lines of the current element so far, and the line in which it begins. */
+  /** The lines of the current element so far. */
   #parts: string[] = [];
   #length = 0;
   #line = 0;

@@ -5,12 +5,12 @@ import { DataError } from '@mtl/errors';
 import { fileProblem, openRegularFile } from '@mtl/errors/files';
 import { corpusError, type OnBadLine, reportBadLine } from './corpus-error.js';
 
-// The default maximum size of a line. A line becomes one string, and a string in V8 has at most 512 MiB.
+// The default maximum size of a line. A line becomes a string, and a string in V8 has at most 512 MiB.
 const defaultMaximumLineBytes = 1 << 28;
 const newline = 10;
 const carriageReturn = 13;
 
-/** One line of a text file, without its end. */
+/** A line of a text file, without its line break. */
 export interface CorpusLine {
   readonly text: string;
   /** Number of the line, from 1. */
@@ -26,21 +26,18 @@ export interface ReadLinesOptions {
    * The maximum size of a line in bytes, checked for lines that span chunks of the file (default: 256 Mi).
    */
   readonly maximumLineBytes?: number | undefined;
-  /**
-   * Called with the error about each line that cannot be used, which is skipped. Default: the error is
-   * thrown.
-   */
+  /** Receives the error about each unusable line, which is then skipped. Default: the error is thrown. */
   readonly onBadLine?: OnBadLine | undefined;
-  /** If this signal is aborted, the stream ends with the signal's reason. */
+  /** Aborting this signal ends the stream with the signal's reason. */
   readonly signal?: AbortSignal | undefined;
   /** True to yield only the first of several consecutive empty lines (default false). */
   readonly joinsEmptyLines?: boolean | undefined;
-  /** True to yield consecutive usable lines as one text, joined by newlines (default false). */
+  /** True to yield consecutive usable lines as a single text, joined by newlines. Default: false. */
   readonly joinsLines?: boolean | undefined;
 }
 
 /**
- * The number of lines in a batch: one await takes as long as reading many short lines, so batches are large.
+ * The number of lines in a batch. An await takes as long as reading many short lines, so batches are large.
  */
 const batchLines = 4096;
 
@@ -78,7 +75,7 @@ export async function* readLineBatches(
     isSkipping = false;
     return line;
   };
-  /** Yields the lines collected so far, so that they come before the error about a bad line. */
+  /** Yields the lines collected so far, so that they precede the error about a bad line. */
   function* flush(): Generator<readonly CorpusLine[], void, undefined> {
     if (batch.length > 0) yield batch;
     batch = [];
@@ -98,8 +95,7 @@ export async function* readLineBatches(
     let start = 0;
     const last = joinsLines && !isSkipping ? chunk.lastIndexOf(newline) : -1;
     const block = last < 0 ? undefined : Buffer.concat([...pending, chunk.subarray(0, last)]);
-    // a block with invalid UTF-8 is read line by line instead, to skip the bad line or to name it in the
-    // error
+    // a block with invalid UTF-8 is read line by line, to skip the bad line or to name it in the error
     if (block !== undefined && isUtf8(block)) {
       const text = decodeText(block, number + 1).replaceAll(/\r(?=\n|$)/g, '');
       batch.push({ text, number: number + 1 });
@@ -139,7 +135,7 @@ export async function* readLineBatches(
   yield* flush();
 }
 
-/** Returns the position after a run of empty lines that begins at `start`, and their number. */
+/** Returns the position after consecutive empty lines that begin at `start`, and their number. */
 function endOfEmptyLines(bytes: Buffer, start: number): { readonly end: number; readonly count: number } {
   let end = start;
   let count = 0;

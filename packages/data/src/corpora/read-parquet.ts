@@ -4,8 +4,8 @@ import type { ParquetReply, ParquetWorkerData } from './parquet-worker.js';
 import type { ReadLinesOptions } from './read-lines.js';
 
 /**
- * Streams the texts of one column of a Parquet file. A worker thread decodes them one batch ahead, so this
- * thread stays free to handle signals. The worker ends with the generator.
+ * Streams the texts of a Parquet file's column. A worker thread decodes batches in advance, so that this
+ * thread can handle signals. The worker ends with the generator.
  */
 export async function* readParquet(
   options: ReadLinesOptions & { readonly key: string },

@@ -42,7 +42,7 @@ export async function* readPlainText(options: ReadPlainTextOptions): AsyncGenera
 }
 
 /**
- * The number of lines after which they are joined into a block: an array has at most about 100 million
+ * The number of lines that are joined into a block at a time. An array has at most about 100 million
  * elements, and a document can have more lines.
  */
 const mostLinesApart = 1 << 16;

@@ -1,9 +1,9 @@
 import { ConfigurationError } from '@mtl/errors';
 
-/** Splits a text into sentences without the white space around them. */
+/** A function that splits a text into sentences without the white space around them. */
 export type SentenceSplitter = (text: string) => string[];
 
-// Words that precede a name; their full stop does not end a sentence.
+// Words before names. A full stop after such a word does not end a sentence.
 const beforeNames =
   'mr mrs ms messrs mme dr prof rev fr hon gen maj col capt cmdr adm lt sgt sen rep gov pres supt st mt ft v vs';
 // Words that a number follows.
@@ -13,8 +13,8 @@ const ending = (words: string) => new RegExp(`(?:^|[\\s([“"'])(?:${words.repla
 const endsBeforeName = ending(beforeNames);
 const endsBeforeNumber = ending(beforeNumbers);
 /**
- * Matches an initial at the end of a text: one capital letter and its full stop. Several initials in a row
- * ("U.S.") are not matched, since they may end a sentence.
+ * Matches an initial at the end of a text: a capital letter and its full stop. Several consecutive initials
+ * ("U.S.") are not matched, because they may end a sentence.
  */
 const endsWithInitial = /(?:^|[\s([“"'])\p{Lu}\.$/u;
 const blankLine = /\n[^\S\n]*\n/;
@@ -68,8 +68,8 @@ function makeSegmenter(locale: string): Intl.Segmenter {
 }
 
 /**
- * Yields the segments of a text. The text is segmented one window at a time, because the segmenter's time
- * grows with the square of its input's length.
+ * Yields the segments of a text. The text is processed in windows, because the segmenter's time grows with
+ * the square of its input's length.
  */
 function* segments(segmenter: Intl.Segmenter, text: string): Generator<string, void, undefined> {
   let window = firstWindow;

@@ -12,8 +12,8 @@ export interface TokenizedDocuments {
   /** int32: the number of tokens in each sequence; no sequence is empty. */
   readonly lengths: Int32Array;
   /**
-   * int32: the number of sequences in each document: its number of sentences, or 1; 0 for a document without
-   * tokens.
+   * int32: the number of sequences in each document, which is its number of sentences, or 1; 0 for a document
+   * without tokens.
    */
   readonly sequences: Int32Array;
 }
@@ -28,7 +28,8 @@ export function tokenizeDocuments(options: {
   readonly appendEod: boolean;
   readonly dtype: TokenDtype;
   /**
-   * Splits a document into sentences, which become its sequences. Default: every document is one sequence.
+   * Splits a document into sentences, which become its sequences. Default: every document is a single
+   * sequence.
    */
   readonly splitSentences?: SentenceSplitter | undefined;
 }): TokenizedDocuments {
@@ -77,13 +78,13 @@ function checkIds(ids: ArrayLike<number>, tokenizer: Tokenizer): void {
 }
 
 // The maximum number of characters that this thread tokenizes at once. A larger text would block the event
-// loop for so long that Ctrl-C seems to have no effect.
+// loop so long that Ctrl-C would have no effect.
 const mostCharactersHere = 1 << 18;
 
 /** Settings by which documents become tokens. */
 interface DocumentTokenizerOptions {
   readonly tokenizer: Tokenizer;
-  /** The number of worker threads; with 0, all documents except long ones are tokenized in this thread. */
+  /** The number of worker threads. With 0, this thread tokenizes all documents except long documents. */
   readonly workers: number;
   readonly appendEod: boolean;
   readonly dtype: TokenDtype;
@@ -93,9 +94,9 @@ interface DocumentTokenizerOptions {
 }
 
 /**
- * Tokenizes batches of documents in worker threads or in this thread. This thread stays free to handle
- * signals: a batch with a long document is sent to a thread that can be terminated, and before every other
- * batch the event loop runs.
+ * Tokenizes batches of documents in worker threads or in this thread. This thread can handle signals at any
+ * time: a batch with a long document is sent to a thread that can be terminated, and the event loop runs
+ * before every other batch.
  */
 export class DocumentTokenizer {
   readonly #options: DocumentTokenizerOptions;
@@ -124,7 +125,7 @@ export class DocumentTokenizer {
     return tokenizeDocuments({ texts, tokenizer, appendEod, dtype, splitSentences: this.#splitSentences });
   }
 
-  /** Ends the threads, whatever they are doing. */
+  /** Ends the threads, even during a task. */
   async close(): Promise<void> {
     this.#options.signal?.removeEventListener('abort', this.#abort);
     await this.#pool?.close();
@@ -169,7 +170,7 @@ export type TokenizeReply =
 type Settle = { resolve: (documents: TokenizedDocuments) => void; reject: (error: unknown) => void };
 
 /**
- * Worker threads that tokenize batches of documents; each batch is sent to the thread with the least pending
+ * Worker threads that tokenize batches of documents. Each batch is sent to the thread with the least pending
  * work.
  */
 class TokenizerPool {

@@ -11,7 +11,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(directory, { recursive: true, force: true }));
 
-/** The path of a FIFO that no process writes to: opening it without special flags waits forever. */
+/** The path of a FIFO without a writer. Opening it without special flags waits forever. */
 function fifo(name: string): string {
   const path = join(directory, name);
   execFileSync('mkfifo', [path]);

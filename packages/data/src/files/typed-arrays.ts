@@ -26,8 +26,8 @@ export function sharedUint8Array(length: number): Uint8Array {
 }
 
 /**
- * Converts int64 values to float64 in place, without a bigint for each value (which would be an allocation).
- * It is exact up to 2^53, which is above any file size or count; callers check ranges.
+ * Converts int64 values to float64 in place, without allocating a bigint for each value. The conversion is
+ * exact up to 2^53, which exceeds any file size or count. Callers check ranges.
  */
 export function int64BitsToFloat64(values: Float64Array): Float64Array {
   const halves = new Uint32Array(values.buffer, values.byteOffset, values.length * 2);

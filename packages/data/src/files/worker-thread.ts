@@ -3,17 +3,17 @@ import { pathToFileURL } from 'node:url';
 import { type TransferListItem, Worker } from 'node:worker_threads';
 import { type ErrorMessage, packError } from '@mtl/errors';
 
-/** The worker threads of this package: entry points of the build in addition to the main one. */
+/** The worker threads of this package, which are separate entry points of the build. */
 type WorkerName = 'corpora/tokenize-worker' | 'corpora/parquet-worker' | 'loading/batch-worker';
 
 /**
- * Starts a worker thread of this package. In the built package it is a JavaScript file in a folder next to
- * this code. Inside the repository, both files are TypeScript, and the worker needs a loader.
+ * Starts a worker thread of this package. In the built package, the worker is a JavaScript file in a folder
+ * next to this code. In the repository, both files are TypeScript, and the worker needs a loader.
  */
 export function startWorker(options: {
   readonly name: WorkerName;
   readonly workerData: unknown;
-  /** Ports in `workerData` whose ownership moves to the thread. */
+  /** Ports in `workerData` that the thread will own. */
   readonly transferList?: TransferListItem[];
 }): Worker {
   const { name, workerData, transferList = [] } = options;

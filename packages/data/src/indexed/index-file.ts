@@ -9,7 +9,7 @@ import { type TokenDtype, type TokenDtypeFormat, tokenDtypeOfCode, tokenDtypes }
 
 /**
  * The contents of an .idx file, checked for consistency and against the length of the .bin file. The large
- * arrays are in shared memory and the value is clonable, so a worker thread can use it directly.
+ * arrays are in shared memory. A worker thread can use a clone of this value directly.
  */
 export interface IndexFile {
   readonly prefix: string;
@@ -20,7 +20,7 @@ export interface IndexFile {
   readonly sequenceLengths: Int32Array;
   /** float64 [S]: the byte offset of each sequence in the .bin file (exact integers). */
   readonly sequencePointers: Float64Array;
-  /** float64 [D]: 0, then for each document the number of the first sequence after it. */
+  /** float64 [D + 1]: 0, then for each document the number of the first sequence after it. */
   readonly documentIndices: Float64Array;
   /** int8 [S]: the mode of each sequence; undefined unless the dataset is multimodal. */
   readonly sequenceModes: Int8Array | undefined;
@@ -30,9 +30,9 @@ export interface IndexFile {
 }
 
 /**
- * Reads and checks `{prefix}.idx`: magic number, version, element type, section sizes compared with the
- * file's real length (before memory is allocated), lengths, pointers, document boundaries, and the length of
- * `{prefix}.bin`. Throws `MTL_DATA_INDEXED_DATASET` with the file and the problem.
+ * Reads and checks `{prefix}.idx`: magic number, version, element type, lengths, pointers, document
+ * boundaries, and the length of `{prefix}.bin`. Section sizes are compared with the file's real length before
+ * memory is allocated. Throws `MTL_DATA_INDEXED_DATASET` with the file and the problem.
  */
 export function readIndexFile(prefixOrFile: string): IndexFile {
   const { prefix, binPath, idxPath } = indexedDatasetPaths(prefixOrFile);

@@ -28,10 +28,10 @@ interface IndexedDatasetWriterOptions {
 }
 
 /**
- * Writes a Megatron indexed dataset with the same bytes as Megatron. All data are streamed to files with
- * temporary names (including lengths and document boundaries), so memory stays at a few MiB for a corpus of
- * any size. `finish` syncs and renames the files, so a crash never leaves a dataset that can be opened but is
- * wrong. An existing dataset with the same prefix is replaced.
+ * Writes a Megatron indexed dataset with the same bytes as Megatron. All data, including lengths and document
+ * boundaries, are streamed to files with temporary names, so that a corpus of any size needs only a few MiB
+ * of memory. `finish` syncs and renames the files, so that a crash never leaves an incomplete dataset under
+ * the final name. An existing dataset with the same prefix is replaced.
  */
 export class IndexedDatasetWriter {
   readonly prefix: string;
@@ -66,7 +66,7 @@ export class IndexedDatasetWriter {
   }
 
   /**
-   * Appends one sequence; `mode` is used only in a multimodal dataset. Throws if a token is outside the range
+   * Appends a sequence. `mode` is used only in a multimodal dataset. Throws if a token is outside the range
    * of the dtype.
    */
   addSequence(tokens: ArrayLike<number> | BigInt64Array, mode = 0): void {
@@ -81,8 +81,8 @@ export class IndexedDatasetWriter {
   }
 
   /**
-   * Appends documents from concatenated tokens: each entry of `lengths` is a document of one sequence, and a
-   * length of 0 is an empty document, as in Megatron's preprocessing.
+   * Appends documents from concatenated tokens. Each entry of `lengths` is a document with a single sequence.
+   * A length of 0 is an empty document, as in Megatron's preprocessing.
    */
   addDocuments(tokens: TokenArray, lengths: ArrayLike<number>): void {
     const isFilled = (length: number): boolean => length > 0;
@@ -187,7 +187,7 @@ export class IndexedDatasetWriter {
     };
   }
 
-  /** Deletes the temporary files, so an unfinished dataset disappears. It may be called at any time. */
+  /** Deletes the temporary files of an unfinished dataset. It may be called at any time. */
   discard(): void {
     this.#finished = true;
     for (const part of [this.#tokens, this.#lengths, this.#documents, this.#modes]) part?.discard();
@@ -270,7 +270,7 @@ interface MergeIndexedDatasetsOptions {
   readonly inputs: readonly string[];
   /** Prefix of the result. */
   readonly output: string;
-  /** True to replace an existing dataset with the same prefix (default: it is an error). */
+  /** True to replace an existing dataset with the same prefix. Default: an existing dataset is an error. */
   readonly overwrite?: boolean;
   /** Called after each input. */
   readonly onProgress?: (progress: {
@@ -281,8 +281,9 @@ interface MergeIndexedDatasetsOptions {
 }
 
 /**
- * Joins datasets of one element type into one, as Megatron's merge does: lengths and tokens are concatenated,
- * and document boundaries shifted. Datasets are streamed, so memory is bounded by the largest .idx file.
+ * Joins datasets with the same element type into one, like Megatron's merge: lengths and tokens are
+ * concatenated, and document boundaries are shifted. Datasets are streamed, so the largest .idx file limits
+ * the memory.
  *
  * @throws DataError MTL_DATA_MERGE, _DTYPE_MISMATCH, _MODES_MISMATCH; MTL_DATA_EXISTS if the output already
  *   exists

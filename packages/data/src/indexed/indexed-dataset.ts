@@ -4,7 +4,7 @@ import { readFully } from '@mtl/errors/files';
 import { type IndexFile, indexedDatasetError, openDatasetFile, readIndexFile } from './index-file.js';
 import { type TokenArray, type TokenDtype, type TokenDtypeFormat, tokenDtypes } from './token-dtype.js';
 
-/** A slice of the tokens of one sequence. */
+/** A slice of a sequence's tokens. */
 export interface SequenceSlice {
   /** The index of the sequence in the dataset. */
   readonly sequence: number;
@@ -31,7 +31,7 @@ export class IndexedDataset {
     return IndexedDataset.fromIndex(readIndexFile(prefix));
   }
 
-  /** Opens the dataset of an index that has already been read, in this thread or another. */
+  /** Opens the dataset of an index that has already been read, in any thread. */
   static fromIndex(index: IndexFile): IndexedDataset {
     return new IndexedDataset(index, openDatasetFile(index.binPath).descriptor);
   }
@@ -44,7 +44,7 @@ export class IndexedDataset {
     this.#scratch = this.#format.create(4096);
   }
 
-  /** The checked index. It can be cloned to worker threads, which open it with `fromIndex`. */
+  /** The checked index. Clones can be sent to worker threads, which open the dataset with `fromIndex`. */
   get index(): IndexFile {
     return this.#index;
   }
@@ -86,7 +86,7 @@ export class IndexedDataset {
     return this.#index.idxBytes;
   }
 
-  /** Returns the tokens of a sequence or of a slice of it, in the file's element type. */
+  /** Returns the tokens of a sequence or a slice, in the file's element type. */
   sequence(slice: SequenceSlice | number): TokenArray {
     const { position, length } = this.#locate(typeof slice === 'number' ? { sequence: slice } : slice);
     const tokens = this.#format.create(length);
@@ -125,8 +125,8 @@ export class IndexedDataset {
   }
 
   /**
-   * Copies the sequences [first, end), which are contiguous in the file, with one read; otherwise like
-   * `copySequence`.
+   * Copies the sequences [first, end) with a single read, because they are contiguous in the file. Otherwise
+   * like `copySequence`.
    */
   copySequences(options: {
     readonly first: number;
@@ -150,8 +150,8 @@ export class IndexedDataset {
   }
 
   /**
-   * Fills `view` with raw bytes of the .bin file, starting at byte `position`; returns the number of bytes.
-   * It is used to stream the whole file.
+   * Fills `view` with raw bytes of the .bin file, starting at byte `position`. Returns the number of bytes.
+   * Callers use it to stream the complete file.
    */
   readBytes(view: ArrayBufferView, position: number): number {
     return readFully(this.#openDescriptor(), view, position);

@@ -2,7 +2,7 @@ import { DataError } from '@mtl/errors';
 import { IndexedDataset } from './indexed-dataset.js';
 import { type TokenDtype, tokenDtypes } from './token-dtype.js';
 
-/** Properties of a dataset that its index alone determines. */
+/** Properties of a dataset that its index determines. */
 export interface IndexedDatasetInspection {
   readonly prefix: string;
   readonly dtype: TokenDtype;
@@ -19,7 +19,7 @@ export interface IndexedDatasetInspection {
   readonly idxBytes: number;
 }
 
-/** Summarises a dataset (an open dataset or a prefix) without reading its tokens. */
+/** Summarises a dataset, given as an open dataset or a prefix, without reading its tokens. */
 export function inspectIndexedDataset(source: string | IndexedDataset): IndexedDatasetInspection {
   if (typeof source === 'string') {
     using dataset = IndexedDataset.open(source);
@@ -58,8 +58,8 @@ const chunkTokens = 1 << 18;
 interface VerifyIndexedDatasetOptions {
   readonly prefix: string;
   /**
-   * The vocabulary size: all tokens must be below it. Without it, only negative and fractional tokens are
-   * errors.
+   * The vocabulary size. Tokens at or above it are errors. Without it, only negative and fractional tokens
+   * are errors.
    */
   readonly vocabularySize?: number;
   /** Called repeatedly with the number of tokens checked so far. */

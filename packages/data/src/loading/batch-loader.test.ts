@@ -71,7 +71,7 @@ it('reads no sample of another data-parallel rank', async () => {
   });
   const batches = await take(createBatchLoader({ dataset: watched, sampler, thread: 'main' }));
   expect(batches).toHaveLength(7);
-  // of every 8 samples, this rank reads 4
+  // this rank reads 4 of every 8 samples
   expect(read).toEqual(batches.flatMap(({ sampleNumbers }) => [...sampleNumbers]));
 });
 
@@ -141,7 +141,7 @@ function block(milliseconds: number): void {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, milliseconds);
 }
 
-// A busy machine may suspend the thread, so a block that was too short is repeated with a longer one. A
+// A busy machine may suspend the thread, so a test with a too short block is repeated with a longer block. A
 // loader that needs the event loop would wait after every block.
 describe('reading ahead', () => {
   it('fills up to readAhead batches', async () => {

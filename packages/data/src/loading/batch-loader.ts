@@ -10,14 +10,14 @@ import type { BatchReply, BatchWorkerData } from './batch-worker.js';
 export interface BatchLoaderOptions<Batch extends NumberedBatch = TokenBatch> {
   readonly dataset: SampleDataset<Batch>;
   /**
-   * The samples that this rank reads; `consumedSamples` continues an earlier run. Default of `totalSamples`:
-   * the whole dataset.
+   * The samples that this rank reads. `consumedSamples` continues an earlier run. Default of `totalSamples`:
+   * the complete dataset.
    */
   readonly sampler: Omit<MicroBatchSamplerOptions, 'totalSamples'> & { readonly totalSamples?: number };
   /** The number of batches that are assembled before they are requested (default 4). */
   readonly readAhead?: number;
   /**
-   * Where batches are assembled: in a worker thread while the step runs (default), or in this thread on
+   * The thread that assembles batches: a worker thread, while the step runs (default), or this thread, on
    * request.
    */
   readonly thread?: 'worker' | 'main';
@@ -27,15 +27,17 @@ export interface BatchLoaderOptions<Batch extends NumberedBatch = TokenBatch> {
 interface BatchLoaderStatistics {
   readonly batches: number;
   /**
-   * The total time that `next` has waited for a batch, excluding the first batch, which includes the start of
-   * the thread.
+   * The total time that `next` has waited for a batch. The first batch does not count, because it includes
+   * the start of the thread.
    */
   readonly waitedMilliseconds: number;
   /** The total time spent on assembling batches, in the worker thread or in this thread. */
   readonly assembledMilliseconds: number;
 }
 
-/** A finite or infinite stream of micro-batches. Close it (or leave a `for await` loop) to end its thread. */
+/**
+ * A finite or infinite stream of micro-batches. Closing it, or leaving a `for await` loop, ends its thread.
+ */
 export interface BatchLoader<Batch extends NumberedBatch = TokenBatch> extends AsyncIterableIterator<Batch> {
   next(): Promise<IteratorResult<Batch, undefined>>;
   readonly statistics: BatchLoaderStatistics;
@@ -62,7 +64,8 @@ export function createBatchLoader<Batch extends NumberedBatch = TokenBatch>(
       expected: `at most ${dataset.length}, the number of samples in the dataset`,
     });
   }
-  // Wrong settings must be reported here instead of in the thread: the generator checks them when it starts.
+  // the generator checks the settings when it starts, so that wrong settings are reported here instead of in
+  // the thread
   sampleMicroBatches(sampler).next();
   return thread === 'main'
     ? new MainThreadLoader(dataset, sampler)
@@ -163,7 +166,7 @@ class WorkerLoader<Batch extends NumberedBatch> implements BatchLoader<Batch> {
       this.#assembled += reply.milliseconds;
       return { done: false, value: reply.batch };
     }
-    // later calls get the same reply, which is the end or the error
+    // later calls get the same reply: the end or the error
     this.#end = reply;
     await this.close();
     if ('error' in reply) throw unpackError(reply.error);
@@ -191,8 +194,7 @@ class WorkerLoader<Batch extends NumberedBatch> implements BatchLoader<Batch> {
   }
 
   /**
-   * Returns a reply that has arrived but has not been delivered yet, because a step has blocked the event
-   * loop.
+   * Returns a reply that has arrived but has not been delivered, because a step has blocked the event loop.
    */
   #ready(): BatchReply<Batch> | undefined {
     const queued = this.#replies.shift();

@@ -6,7 +6,7 @@ import { type MicroBatchSamplerOptions, sampleMicroBatches } from '../samples/mi
 import { assembleBatch, type SampleDatasetDescription } from '../samples/sample-dataset.js';
 import { openSampleDataset } from './open-sample-dataset.js';
 
-/** The data that the thread starts with. Afterwards, each message on `port` requests one more batch. */
+/** The initial data of the thread. Afterwards, each message on `port` requests another batch. */
 export interface BatchWorkerData {
   readonly port: MessagePort;
   readonly dataset: SampleDatasetDescription;

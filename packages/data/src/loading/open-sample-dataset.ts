@@ -27,7 +27,7 @@ type KnownDescription =
 export function openSampleDataset<Batch extends NumberedBatch = TokenBatch>(
   description: SampleDatasetDescription,
 ): SampleDataset<Batch> {
-  // the kind in the description determines the type of the batches, which the type system does not know
+  // the kind in the description determines the type of the batches, but the type system cannot express this
   return open(description as KnownDescription) as SampleDataset<NumberedBatch> as SampleDataset<Batch>;
 }
 

@@ -52,8 +52,8 @@ interface BertDatasetSettings extends SampleIndexSettings {
   /** The WordPiece tokenizer that wrote the dataset. */
   readonly tokenizer: Tokenizer;
   /**
-   * The tokenizer identifiers that enter the md5 in the names of cache files. Default: the tokenizer's own.
-   * With Megatron's value, Megatron and this project can use each other's caches.
+   * The tokenizer identifiers in the md5 of cache file names. Default: the tokenizer's own identifiers. With
+   * Megatron's value, Megatron and this project can use each other's caches.
    */
   readonly tokenizerIdentifiers?: PythonJsonValue;
   /** Changes to Megatron's masks. */
@@ -61,15 +61,15 @@ interface BertDatasetSettings extends SampleIndexSettings {
   /** The share of samples with a shorter target length (`--short-seq-prob`, default 0.1). */
   readonly shortSequenceProbability?: number;
   /**
-   * True for pairs of segments, which the sentence-order head needs (default); otherwise a sample has one
-   * segment.
+   * True for pairs of segments, which the sentence-order head needs (default). False for samples with a
+   * single segment.
    */
   readonly sentencePairs?: boolean;
 }
 
 /**
- * Settings, and the split of a dataset from which samples are drawn. The dataset must have sentences
- * (`prepareDataset` with `splitSentences`); it is split by documents.
+ * Settings, and the split of a dataset that provides the samples. The dataset must have sentences
+ * (`prepareDataset` with `splitSentences`). It is split by documents.
  */
 export interface BertDatasetOptions extends BertDatasetSettings, SampleIndexPart {}
 
@@ -79,7 +79,7 @@ export interface BertDatasetDescription {
   readonly index: IndexFile;
   /** uint32 [N, 3]: the first sentence, the end sentence and the target length of each of N samples. */
   readonly mapping: Uint32Array;
-  /** The number of documents in this split, and of documents without samples. */
+  /** The number of documents in this split, and the number without samples. */
   readonly documents: DocumentCounts;
   readonly sequenceLength: number;
   readonly seed: number;
@@ -88,7 +88,7 @@ export interface BertDatasetDescription {
   readonly sentencePairs: boolean;
 }
 
-/** One sample with the fields of Megatron's BERTMaskedWordPieceDataset; arrays are int32 [S]. */
+/** A sample with the fields of Megatron's BERTMaskedWordPieceDataset. Arrays are int32 [S]. */
 interface BertSample {
   readonly text: Int32Array;
   readonly types: Int32Array;
@@ -96,8 +96,8 @@ interface BertSample {
   readonly labels: Int32Array;
   readonly lossMask: Int32Array;
   /**
-   * 1 for tokens and 0 for padding. As in Megatron, it is the padding id wherever `text` contains this id,
-   * even as a random replacement of a masked token.
+   * 1 for tokens and 0 for padding. As in Megatron, every padding id in `text` counts as padding, even as a
+   * random replacement of a masked token.
    */
   readonly paddingMask: Int32Array;
   /** True if the segments A and B were swapped. */
@@ -105,7 +105,7 @@ interface BertSample {
   readonly truncated: boolean;
 }
 
-/** The properties of a drawn sample, whose tokens are stored separately. */
+/** The properties of a drawn sample. Its tokens are stored separately. */
 interface DrawnSample {
   readonly length: number;
   /** The number of tokens of type 0, at the start of the sample. */
@@ -151,7 +151,7 @@ export class BertDataset implements SampleDataset<MaskedTokenBatch> {
     const { sequenceLength, vocabulary } = this.description;
     const { length, firstLength, isRandom, truncated } = this.#draw(sample);
     const { positions, labels: maskedLabels, numMasked } = this.#masker;
-    // As in Megatron, all arrays are padded with the padding id.
+    // as in Megatron, all arrays are padded with the padding id
     const padded = () => new Int32Array(sequenceLength).fill(vocabulary.padding, length);
     const text = padded();
     text.set(this.#tokens.subarray(0, length));
@@ -209,9 +209,9 @@ export class BertDataset implements SampleDataset<MaskedTokenBatch> {
     const { firstSentence: first, endSentence: end, targetLength } = this.#sentences.findRange(sample);
     const tokens = Math.min(this.#sentences.countTokens({ first, end }), targetLength);
     if (!this.description.sentencePairs) return tokens + 2;
-    // If the first and the last sentence have tokens, both segments of any split have tokens. Truncation
-    // leaves at least one token in each, since every target length has room for two. Otherwise the sample
-    // must be drawn to find out whether a segment is empty.
+    // if the first and the last sentence have tokens, both segments have tokens after any split. Truncation
+    // leaves at least one token in each, because every target length has room for two. Otherwise the sample
+    // must be drawn to find out if a segment is empty
     const isEmpty = (sentence: number): boolean =>
       this.#sentences.countTokens({ first: sentence, end: sentence + 1 }) === 0;
     const isSure = end - first >= 2 && !isEmpty(first) && !isEmpty(end - 1);
@@ -307,7 +307,10 @@ function truncatePair(options: {
   return true;
 }
 
-/** Returns the identifiers whose md5 is part of the names of a BERT dataset's cache files, as in Megatron. */
+/**
+ * Returns the identifiers whose md5 is a component of the names of a BERT dataset's cache files, as in
+ * Megatron.
+ */
 export function bertDatasetIdentifiers(options: BertDatasetOptions): Record<string, PythonJsonValue> {
   const { tokenizer, tokenizerIdentifiers = tokenizer.identifiers, sentencePairs = true } = options;
   const masking = { ...bertMasking, ...options.masking };
@@ -325,7 +328,7 @@ export function bertDatasetIdentifiers(options: BertDatasetOptions): Record<stri
 }
 
 /**
- * Opens one split of an indexed dataset of sentences: splits the dataset by documents, and builds or loads
+ * Opens a split of an indexed dataset of sentences. Splits the dataset by documents, and builds or loads
  * Megatron's mapping of sentences to samples. Throws coded errors for invalid files, a vocabulary without the
  * special tokens, or documents without samples.
  */
@@ -345,7 +348,7 @@ export function openBertDataset(options: BertDatasetOptions): BertDataset {
   });
 }
 
-/** Opens the sentences of one split, and builds or loads the mapping of its samples. */
+/** Opens the sentences of a split, and builds or loads the mapping of its samples. */
 function openSentences(
   options: BertDatasetOptions,
 ): Pick<BertDatasetDescription, 'index' | 'mapping' | 'documents'> {
@@ -379,8 +382,8 @@ interface BertDatasetsOptions
     SplitDatasetsOptions {}
 
 /**
- * Opens the train, valid and test splits of one dataset or of a blend, with Megatron's rules for the numbers
- * of samples and for the surplus of blends.
+ * Opens the train, valid and test splits of a dataset or a blend, with Megatron's rules for the numbers of
+ * samples and for the surplus of blends.
  */
 export function buildBertDatasets(options: BertDatasetsOptions): SplitDatasets<MaskedTokenBatch> {
   return buildSplitDatasets(options, {

@@ -155,7 +155,7 @@ describe('BertDataset', () => {
     const length = lengths[0]!;
     const original = tokens.slice();
     const isMasked = new Uint8Array(tokens.length);
-    // one expectation for all positions, since an expectation for each would take most of the time
+    // one expectation covers all positions, because an expectation for each would take most of the time
     const wrong: string[] = [];
     const check = (isRight: boolean, what: string): void => void (isRight || wrong.push(what));
     for (let i = 0; i < numMasked; i++) {
@@ -221,7 +221,7 @@ describe('BertDataset', () => {
   it('tells which document a sample was read from', () => {
     const name = join(directory, 'documents');
     const writer = new IndexedDatasetWriter({ prefix: name, dtype: 'uint16' });
-    // no two documents share a token, so a token identifies its document; some documents are empty
+    // no two documents share a token, so that a token identifies its document. Some documents are empty
     for (let document = 0; document < 30; document++) {
       const numSentences = document % 4 === 3 ? 0 : 2 + (document % 5);
       for (let sentence = 0; sentence < numSentences; sentence++)
@@ -259,7 +259,7 @@ describe('BertDataset', () => {
       }),
       { numRuns: 60 },
     );
-    // with room for only one token, truncation would leave a part empty
+    // with room for a single token, truncation would leave a segment empty
     expect(() => openBertDataset({ ...base, sequenceLength: 4 })).toThrow(
       expect.objectContaining({ code: 'MTL_DATA_SEQUENCE_LENGTH' }),
     );
@@ -360,7 +360,7 @@ describe('loading', () => {
       const wide = await take(
         createBatchLoader({ ...options, sampler: { kind: 'single', microBatchSize: 8, totalSamples } }),
       );
-      // the samples do not depend on the number of ranks that share them
+      // the samples do not depend on the number of ranks
       const column = ({ tokens, batchSize }: MaskedTokenBatch, row: number) =>
         Array.from({ length: 48 }, (_, s) => tokens[s * batchSize + row]);
       expect(column(wide[3]!, 5)).toEqual(column(second[3]!, 1));
@@ -420,7 +420,7 @@ describe('errors', () => {
       'MTL_DATA_NO_SENTENCES',
       /none of 0 documents/,
     );
-    // Without pairs, a document of one sentence is enough, however long.
+    // without pairs, a document with a single sentence is enough, whatever its length
     openBertDataset({ ...base, prefix: corpus('single', [[600]]), sentencePairs: false }).close();
   });
 

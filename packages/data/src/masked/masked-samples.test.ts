@@ -83,7 +83,7 @@ function flat(sample: object): number[] {
   );
 }
 
-/** The samples of every case; each sample is drawn from the whole corpus once. */
+/** The samples of every case. Each sample is drawn once from the complete corpus. */
 const whole = { prefix, split: 'train', numSamples: undefined, cacheDirectory: false } as const;
 
 function expectSamples(

@@ -1,6 +1,6 @@
 import type { MaskedTokenBatch } from '@mtl/layout';
 
-/** A batch whose rows are still being filled; it has room for the maximum number of masked tokens. */
+/** A batch whose rows are still being filled. It has room for the maximum number of masked tokens. */
 export type MaskedTokenBatchDraft = { -readonly [K in keyof MaskedTokenBatch]: MaskedTokenBatch[K] };
 
 /** Returns a batch that contains only padding, with room for `maximumMasked` masked tokens. */
@@ -31,8 +31,8 @@ export function createMaskedTokenBatch(options: {
 /** The number of special tokens in a sample: `[CLS]` and two `[SEP]`. */
 export const numSpecialTokens = 3;
 
-// The number of different sizes M (room for masked tokens) of batches; they are evenly spaced up to the
-// maximum.
+// The number of different sizes M (room for masked tokens) of batches. The sizes have equal distances up to
+// the maximum.
 const ladderSteps = 8;
 
 interface MaskedSize {
@@ -48,8 +48,7 @@ export function mostMasked({ batchSize, sequenceLength, probability }: MaskedSiz
 }
 
 /**
- * Returns the largest M (room for masked tokens) of any batch, which occurs if all samples fill their
- * sequences.
+ * Returns the largest M (room for masked tokens) of any batch. It occurs if all samples fill their sequences.
  */
 export function mostRoomForMasked(size: MaskedSize): number {
   return roomFor(mostMasked(size), mostMasked(size));
@@ -65,7 +64,7 @@ function roomFor(numMasked: number, maximum: number): number {
 }
 
 /**
- * Truncates the room for masked tokens to one of eight sizes, so that a run has few tensor shapes. The wasted
+ * Reduces the room for masked tokens to one of eight sizes, so that a run has few tensor shapes. The wasted
  * computation is at most an eighth of the largest size.
  */
 export function trimMaskedTokens(batch: MaskedTokenBatchDraft): MaskedTokenBatch {

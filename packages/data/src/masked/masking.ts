@@ -4,7 +4,7 @@ import { normalizeWeights, roundHalfToEven } from '../python/numbers.js';
 import type { RandomState } from '../random/random-state.js';
 
 /**
- * How the tokens that a masked language model must predict are chosen (Megatron's settings, with its defaults
+ * The choice of the tokens that a masked language model must predict (Megatron's settings, with its defaults
  * for BERT).
  */
 export interface MaskingOptions {
@@ -19,7 +19,7 @@ export interface MaskingOptions {
    * false).
    */
   readonly geometric: boolean;
-  /** True to prefer longer n-grams to shorter ones (default false: shorter ones are preferred). */
+  /** True to prefer longer n-grams. Default: false, shorter n-grams are preferred. */
   readonly favorLongerNgrams: boolean;
 }
 
@@ -89,7 +89,7 @@ export function maskingVocabulary(tokenizer: Tokenizer): MaskingVocabulary {
   };
 }
 
-/** Returns the id of a required token. Throws `MTL_DATA_SPECIAL_TOKEN` if it is missing. */
+/** Returns the id of a required token. Throws `MTL_DATA_SPECIAL_TOKEN` if the token is missing. */
 export function specialTokenId({ tokenIds, name }: Tokenizer, token: string): number {
   const id = tokenIds?.get(token);
   if (id !== undefined) return id;
@@ -109,9 +109,9 @@ const geometricProbability = 0.2;
 type Replace = (random: RandomState, label: number) => number;
 
 /**
- * Chooses masked tokens with the same random draws as Megatron. It goes through the candidates in shuffled
- * order and masks an n-gram at each, if the n-gram does not exceed the number of tokens to mask. Arrays are
- * reused for all samples, so masking does not allocate memory.
+ * Chooses masked tokens with the same random draws as Megatron. For each candidate, in shuffled order, it
+ * masks an n-gram if this does not exceed the number of tokens to mask. Arrays are reused for all samples, so
+ * that masking does not allocate memory.
  */
 export class TokenMasker {
   /** int32: the positions of the masked tokens, ascending; only the first `numMasked` entries are valid. */
@@ -125,10 +125,10 @@ export class TokenMasker {
   readonly #cumulative: Float64Array;
   /** The positions of the tokens that may be masked, in the order of candidates. */
   readonly #members: Int32Array;
-  /** For each candidate, the index in `#members` of its first token; then the end of the last candidate. */
+  /** The index of each candidate's first token in `#members`, followed by the end of the last candidate. */
   readonly #firstMembers: Int32Array;
   readonly #order: Int32Array;
-  /** For each position, 1 if it is masked, else 0. */
+  /** For each position, 1 if the position is masked, else 0. */
   readonly #isMasked: Uint8Array;
   readonly #labelAt: Int32Array;
 
@@ -181,8 +181,8 @@ export class TokenMasker {
       numMasked += end - first;
     }
     this.#collect(length);
-    // Megatron shuffles once more here. This can be omitted, because no further number is drawn from this
-    // sample's random stream.
+    // Megatron shuffles once more here. This can be omitted, because this sample draws no further random
+    // number.
   }
 
   #findCandidates(tokens: Int32Array, length: number): number {
@@ -193,7 +193,7 @@ export class TokenMasker {
     for (let position = 0; position < length; position++) {
       const token = tokens[position]!;
       if (token === classification || token === separator) continue;
-      // A continuation token belongs to the word before it, even if a separator is between them.
+      // a continuation token belongs to the previous word, even if a separator is between them
       if (!(wholeWords && numCandidates > 0 && continues[token] === 1)) {
         this.#firstMembers[numCandidates++] = numMembers;
       }
@@ -257,8 +257,8 @@ function cumulativeProbabilities({ maximumNgram, favorLongerNgrams }: MaskingOpt
   const inverse = Array.from({ length: maximumNgram }, (_, i) => 1 / (i + 1));
   let probabilities = normalizeWeights(inverse);
   if (favorLongerNgrams) probabilities.reverse();
-  // The weights are normalized twice more to get the same rounding as Megatron, which normalizes once for the
-  // n-grams of a candidate, and once in the running sum of NumPy's choice().
+  // the weights are normalized twice more to get Megatron's rounding. Megatron normalizes once for the
+  // n-grams of a candidate, and once in the running sum of NumPy's choice()
   probabilities = normalizeWeights(probabilities);
   let sum = 0;
   const running = Float64Array.from(probabilities, (probability) => {

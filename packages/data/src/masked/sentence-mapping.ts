@@ -5,11 +5,11 @@ import { MersenneTwister, MersenneTwister64 } from '../random/mersenne-twister.j
 
 // N = number of samples.
 
-/** Documents of sentences, and the sizes of the samples to build from them. */
+/** Documents of sentences, and the sizes of the samples. */
 interface SentenceMappingOptions extends SentenceDocuments {
   /** The maximum number of tokens in a sample, without special tokens. */
   readonly maximumLength: number;
-  /** The share of samples with a shorter target length (Megatron rounds its inverse to an integer). */
+  /** The share of samples with a shorter target length. Megatron rounds its inverse to an integer. */
   readonly shortSequenceProbability: number;
 }
 
@@ -46,13 +46,13 @@ export function buildSentenceMapping(options: SentenceMappingOptions): Uint32Arr
 }
 
 /**
- * If a document of several sentences has a sentence with more tokens than this, the document gives no
+ * The maximum number of tokens in a sentence. A document of several sentences with a longer sentence gives no
  * samples.
  */
 const longestSentence = 512;
 /** The number of columns: first sentence, end sentence, target length. */
 const columns = 3;
-// The maximum number of rows, since all rows must fit into one typed array.
+// The maximum number of rows. All rows must fit into one typed array.
 const maximumRows = 0x1fffffff;
 
 /** Documents, which are ranges of sentences. A sentence is a sequence of the indexed dataset. */
@@ -67,8 +67,8 @@ interface SentenceDocuments {
   /** The minimum number of sentences in a sample. */
   readonly minimumSentences: number;
   /**
-   * The minimum number of samples: whole epochs are added until there are enough, so there may be more.
-   * Undefined for one epoch.
+   * The minimum number of samples. Complete epochs are added until there are enough samples, so there may be
+   * more. Undefined for one epoch.
    */
   readonly numSamples?: number | undefined;
   readonly seed: number;
@@ -77,14 +77,14 @@ interface SentenceDocuments {
 /** Documents, and a source of target lengths for their samples. */
 interface WalkSentencesOptions extends SentenceDocuments {
   /**
-   * Starts the random stream again; returns a function that gives the target length of each sample. The
+   * Restarts the random stream, and returns a function that gives the target length of each sample. The
    * sentences are processed twice, and both passes need the same lengths.
    */
   readonly start: () => () => number;
 }
 
 /**
- * Gathers sentences into samples as Megatron's mapping does: a sample ends when it reaches its target length,
+ * Gathers sentences into samples, like Megatron's mapping: a sample ends when it reaches its target length,
  * or at the end of the document. Then `std::mt19937_64` shuffles the rows. Throws `MTL_DATA_NO_SENTENCES` if
  * no document gives a sample (Megatron would loop forever).
  */
@@ -92,7 +92,7 @@ function walkSentences(options: WalkSentencesOptions): Uint32Array {
   checkWalk(options);
   const usable = usableDocuments(options);
   if (usable.length === 0) throw noSentences(options);
-  // The first pass counts the rows, the second fills them.
+  // the first pass counts the rows, and the second pass fills them
   const numRows = walkEpochs(options, usable, undefined);
   if (numRows > maximumRows) {
     throw new DataError('MTL_DATA_INDEX_TOO_LARGE', `the documents make ${numRows} samples`, {
@@ -136,10 +136,10 @@ function usableDocuments(options: WalkSentencesOptions): Int32Array {
 /** The number of documents, and the number of documents without samples. */
 export interface DocumentCounts {
   readonly numDocuments: number;
-  /** Documents that are not used because they have fewer sentences than a sample needs. */
+  /** The number of unused documents with fewer sentences than a sample needs. */
   readonly numWithFewSentences: number;
   /**
-   * Documents that are not used because a sentence has more than 512 tokens, as in Megatron; such sentences
+   * The number of unused documents with a sentence of more than 512 tokens, as in Megatron. Such sentences
    * are often long tables and lists.
    */
   readonly numWithLongSentence: number;
@@ -173,7 +173,7 @@ function isTooLong(
   return false;
 }
 
-/** Processes all epochs; returns the number of samples and, if `rows` is given, writes them. */
+/** Processes all epochs. Returns the number of samples, and writes the samples to `rows` if it is given. */
 function walkEpochs(
   options: WalkSentencesOptions,
   usable: Int32Array,
@@ -249,8 +249,8 @@ function noSentences(options: WalkSentencesOptions): DataError {
 }
 
 /**
- * Returns the defect of a mapping that was read from a cache, or undefined. Every row must be inside one
- * document of the split, with enough sentences and a possible target length, and there must be enough rows.
+ * Returns the defect of a cached mapping, or undefined. Every row must be inside one document of the split,
+ * with enough sentences and a possible target length. There must be enough rows.
  */
 export function checkSentenceMapping(
   options: SentenceMappingOptions & { readonly mapping: Uint32Array },
@@ -286,20 +286,20 @@ function endOfDocument(documentIndices: ArrayLike<number>, sentence: number): nu
   return documentIndices[low] ?? -1;
 }
 
-/** The range of sentences of one sample. */
+/** The range of a sample's sentences. */
 interface SampleRange {
   readonly firstSentence: number;
   readonly endSentence: number;
   readonly targetLength: number;
 }
 
-/** The sentences of one sample. */
+/** The sentences of a sample. */
 interface SampleSentences extends SampleRange {
   /** int32: the tokens of all sentences of the sample, valid until the next sample is read. */
   readonly tokens: Int32Array;
 }
 
-/** Reads the sentences of samples, with one read of the file for each sample. */
+/** Reads the sentences of samples. Each sample takes a single read of the file. */
 export class SentenceReader {
   readonly #indexed: IndexedDataset;
   /** uint32 [N, 3]: the first sentence, end sentence and target length of each sample. */
@@ -326,7 +326,7 @@ export class SentenceReader {
     return this.#indexed.countTokens(sentences);
   }
 
-  /** Returns the range of a sample's sentences, from the index alone. Throws `MTL_DATA_OUT_OF_RANGE`. */
+  /** Returns the range of a sample's sentences, using only the index. Throws `MTL_DATA_OUT_OF_RANGE`. */
   findRange(sample: number): SampleRange {
     const firstSentence = this.#mapping[3 * sample];
     if (firstSentence === undefined) {
@@ -365,7 +365,7 @@ export class SentenceReader {
     this.#indexed.copySequences({ first, end, target: this.#tokens });
     const tokens = this.#tokens.subarray(0, length);
     for (let i = 0; i < length; i++) {
-      // `>>> 0` turns negative tokens into large numbers, so one comparison finds both kinds of errors.
+      // `>>> 0` turns negative tokens into large numbers, so that one comparison detects both kinds of errors
       if (tokens[i]! >>> 0 >= this.#vocabularySize) this.#refuse({ first, position: i, token: tokens[i]! });
     }
     return { tokens, ...range };

@@ -4,10 +4,10 @@ import { floatText } from '@mtl/chat-templates/internal';
 const pythonNumber = /(?<![-.\w])(?:NaN|-?Infinity)\b/g;
 
 /**
- * Parses a JSON text as Python's `json` does, which also accepts NaN, Infinity and -Infinity. These become 0,
- * since callers need only the other values.
+ * Parses a JSON text like Python's `json`, which also accepts NaN, Infinity and -Infinity. These become 0,
+ * because callers need only the other values.
  *
- * @throws SyntaxError for text that Python also refuses
+ * @throws SyntaxError for text that Python also rejects
  */
 export function parsePythonJson(text: string): unknown {
   try {

@@ -7,9 +7,8 @@ export function roundHalfToEven(value: number): number {
 }
 
 /**
- * Returns the sum of float64 values in the order in which NumPy adds them (eight partial sums in blocks of at
- * most 128, and halves of longer arrays). Weights that are normalised by this sum equal NumPy's to the last
- * bit.
+ * Returns the sum of float64 values in NumPy's order of addition (eight partial sums in blocks of at most
+ * 128, and halves of longer arrays). Weights that are normalised by this sum equal NumPy's to the last bit.
  */
 export function pairwiseSum(values: readonly number[], start = 0, end = values.length): number {
   const count = end - start;

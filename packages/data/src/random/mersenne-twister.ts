@@ -52,7 +52,7 @@ const stateSize64 = 312;
 const shift64 = 156;
 const maskOf64Bits = (1n << 64n) - 1n;
 
-/** C++ `std::mt19937_64` (Nishimura 2000); Megatron shuffles BERT's sample mapping with it. */
+/** C++ `std::mt19937_64` (Nishimura 2000). Megatron shuffles BERT's sample mapping with this generator. */
 export class MersenneTwister64 {
   // 64-bit numbers are stored as two halves in typed arrays, because a bigint for each number would take
   // microseconds.
@@ -81,7 +81,7 @@ export class MersenneTwister64 {
   /** Returns the next unsigned 64-bit integer modulo `divisor` (a positive integer up to 2^37). */
   modulo(divisor: number): number {
     this.#draw();
-    // The remainder is computed sixteen bits at a time, since (divisor - 1) x 2^16 + 65535 is exact in
+    // The remainder is computed sixteen bits at a time, because (divisor - 1) x 2^16 + 65535 is exact in
     // float64.
     const afterHigh = this.#outputHigh % divisor;
     const afterMiddle = (afterHigh * 65536 + (this.#outputLow >>> 16)) % divisor;

@@ -10,7 +10,7 @@ const multiplier = 47026247687942121848144207491837523525n;
 export class Pcg64 {
   #state: bigint;
   readonly #increment: bigint;
-  /** The upper half of the last 64-bit output, which is returned next; undefined if it has been returned. */
+  /** The upper half of the last 64-bit output, to be returned next; undefined if it has been returned. */
   #upper: number | undefined;
 
   constructor({ state, increment }: { readonly state: bigint; readonly increment: bigint }) {
@@ -38,8 +38,8 @@ export class Pcg64 {
    * for 32-bit integers.
    */
   below(count: number): number {
-    // products with a low half below this remainder are rejected, since some results would otherwise be too
-    // frequent (Lemire 2019); the products stay below 2^53
+    // products with a low half below this remainder are rejected, because some results would otherwise be too
+    // frequent (Lemire 2019). The products stay below 2^53
     const least = 2 ** 32 % count;
     for (;;) {
       const product = this.u32() * count;

@@ -83,13 +83,13 @@ export class RandomState {
     return low + this.interval(high - 1 - low);
   }
 
-  /** Returns one of `values`, drawn with `probabilities` (whose sum need not be exactly 1). */
+  /** Draws one of `values` with `probabilities`, whose sum need not be exactly 1. */
   choice<T>(values: readonly T[], probabilities: readonly number[]): T {
     if (values.length === 0 || values.length !== probabilities.length) {
       throw new UsageError(
         'MTL_DATA_CHOICE',
         `choice got ${values.length} values and ${probabilities.length} probabilities`,
-        { expected: 'as many probabilities as values, and at least one' },
+        { expected: 'one probability for each value, and at least one' },
       );
     }
     const cumulative: number[] = [];

@@ -32,7 +32,7 @@ interface BlendedDatasetOptions<Batch extends NumberedBatch = TokenBatch> {
   /** The number of samples in the blend; undefined: every sample of every dataset exactly once. */
   readonly size: number | undefined;
   readonly split: SplitName;
-  /** The directory of cached indices; without it, indices are built each time. */
+  /** The directory of cached indices. Without it, indices are built each time. */
   readonly cacheDirectory?: string | undefined;
   readonly onCacheEvent?: ((event: IndexCacheEvent) => void) | undefined;
 }
@@ -49,7 +49,7 @@ export class BlendedDataset<Batch extends NumberedBatch = TokenBatch> implements
   readonly listDocuments?: (sample: number) => SampleDocuments;
   readonly #datasets: readonly SampleDataset<Batch>[];
 
-  /** @param datasets the opened datasets of `description.datasets`; closing the blend closes them */
+  /** @param datasets the open datasets of `description.datasets`. Closing the blend closes them */
   constructor(description: BlendedDatasetDescription, datasets: readonly SampleDataset<Batch>[]) {
     this.description = description;
     this.#datasets = datasets;
@@ -100,7 +100,7 @@ export class BlendedDataset<Batch extends NumberedBatch = TokenBatch> implements
     for (const dataset of this.#datasets) dataset.close();
   }
 
-  /** Returns the dataset that a sample is drawn from, and the sample's number in that dataset. */
+  /** Returns the dataset of a sample, and the sample's number in this dataset. */
   #locateSample(sample: number): { readonly dataset: SampleDataset<Batch>; readonly number: number } {
     const { datasetIndex, datasetSampleIndex } = this.description;
     const dataset = datasetIndex[sample];
@@ -118,7 +118,7 @@ export class BlendedDataset<Batch extends NumberedBatch = TokenBatch> implements
 }
 
 /**
- * Builds or loads the indices of a blend; throws if a dataset has fewer samples than the blend draws from it.
+ * Builds or loads the indices of a blend. Throws if a dataset has fewer samples than the blend needs from it.
  */
 export function openBlendedDataset<Batch extends NumberedBatch = TokenBatch>(
   options: BlendedDatasetOptions<Batch>,
@@ -175,7 +175,7 @@ function checkBlend(options: BlendedDatasetOptions<NumberedBatch>): void {
     weights.every((weight) => Number.isFinite(weight) && weight >= 0) && weights.some((w) => w > 0);
   if (!usable || (size === undefined && !weights.every(Number.isInteger))) {
     throw new DataError('MTL_DATA_BLEND_WEIGHTS', `the weights ${weights.join(', ')} are not usable`, {
-      expected: 'non-negative numbers, not all of them zero',
+      expected: 'non-negative numbers, not all zero',
     });
   }
   const lengths = new Set(datasets.map((dataset) => dataset.sequenceLength));
@@ -220,7 +220,7 @@ function checkOversampling(options: {
   }
 }
 
-/** For each sample of a blend, the dataset from which it is drawn and its number in that dataset. */
+/** For each sample of a blend, its dataset and its number in this dataset. */
 interface BlendIndices {
   /** int16 [size]: the index of the dataset. */
   readonly datasetIndex: Int16Array;
@@ -232,8 +232,8 @@ interface BlendIndices {
 }
 
 /**
- * Builds Megatron's greedy blend: sample k is drawn from the dataset that is furthest behind its weight,
- * argmax of `weight * max(k, 1) - taken`; ties go to the first dataset.
+ * Builds Megatron's greedy blend. Sample k is drawn from the dataset that is furthest behind its weight:
+ * argmax of `weight * max(k, 1) - taken`. Ties go to the first dataset.
  */
 export function buildBlendIndices({
   weights,

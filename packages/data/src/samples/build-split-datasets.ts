@@ -33,7 +33,7 @@ export type SplitDatasets<Batch extends NumberedBatch = TokenBatch> = Readonly<
   Record<SplitName, SampleDataset<Batch> | undefined>
 >;
 
-/** One dataset, limited to one split. */
+/** A dataset, limited to one split. */
 interface SplitDatasetOptions {
   readonly prefix: string;
   readonly split: SplitName;
@@ -48,8 +48,8 @@ interface DatasetKind<Batch extends NumberedBatch> {
 }
 
 /**
- * Opens the train, valid and test splits of one dataset or of a blend, with Megatron's rules for the numbers
- * of samples and for the surplus of blends.
+ * Opens the train, valid and test splits of a dataset or a blend, with Megatron's rules for the numbers of
+ * samples and for the surplus of blends.
  */
 export function buildSplitDatasets<Batch extends NumberedBatch>(
   options: SplitDatasetsOptions,
@@ -72,7 +72,7 @@ export function buildSplitDatasets<Batch extends NumberedBatch>(
   return { train, valid, test };
 }
 
-/** Throws for values that JavaScript would silently coerce, which would select other datasets. */
+/** Throws for values that JavaScript would silently coerce, because other datasets would then be selected. */
 function checkOptions({ blend, numSamples }: SplitDatasetsOptions): void {
   const given: unknown = (blend as DataBlend | undefined)?.prefixes;
   if (!Array.isArray(given) || given.length === 0) {

@@ -4,7 +4,7 @@ import { ConfigurationError, UsageError } from '@mtl/errors';
 /** Datasets, and their weights if the user gave any. */
 export interface DataBlend {
   readonly prefixes: readonly string[];
-  /** The weights as the user gave them, not normalized; undefined: proportional to the datasets' sizes. */
+  /** The weights from the user, not normalized. Undefined: weights proportional to the datasets' sizes. */
   readonly weights: readonly number[] | undefined;
   /** True for synthetic data without files (see `mockDataBlend`). */
   readonly isMock?: boolean;
@@ -12,7 +12,7 @@ export interface DataBlend {
 
 /**
  * Parses the list of `--data-path` as Megatron does: pairs `weight prefix weight prefix ...` if the length is
- * even and the first element of every pair is a number; otherwise prefixes only. A mixture is an error.
+ * even and the first element of every pair is a number. Otherwise prefixes only. A mixture is an error.
  *
  * @throws ConfigurationError MTL_DATA_PATH, MTL_DATA_BLEND_WEIGHTS
  */
@@ -59,8 +59,8 @@ export function parseDataPath(values: readonly string[]): DataBlend {
 }
 
 /**
- * Throws for a list of odd length that contains a number, unless a dataset has the number as its name.
- * Megatron would take the number as a prefix, but the user meant a weight.
+ * Throws for a list of odd length that contains a number, unless the number is the name of a dataset.
+ * Megatron would treat the number as a prefix, but the user meant a weight.
  *
  * @throws ConfigurationError MTL_DATA_PATH
  */

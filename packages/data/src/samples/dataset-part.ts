@@ -10,8 +10,8 @@ export interface SampleIndexSettings {
   /** `--split`: the weights of train, valid and test (default "1": everything is for training). */
   readonly splitWeights?: string | undefined;
   /**
-   * The tokenizer identifiers that enter the md5 in the names of cache files. With Megatron's value, Megatron
-   * and this project can use each other's caches.
+   * The tokenizer identifiers in the md5 of cache file names. With Megatron's value, Megatron and this
+   * project can use each other's caches.
    */
   readonly tokenizerIdentifiers?: PythonJsonValue;
   /**
@@ -27,8 +27,8 @@ export interface SampleIndexPart {
   readonly prefix: string;
   readonly split: SplitName;
   /**
-   * The number of samples that will be requested (epochs are repeated if necessary); undefined for exactly
-   * one epoch.
+   * The number of samples that will be requested, if necessary from several epochs; undefined for exactly one
+   * epoch.
    */
   readonly numSamples?: number | undefined;
 }
@@ -38,15 +38,15 @@ export interface IndexCacheEvent {
   /**
    * The kind of event:
    * - `loaded`: the index was read from the cache
-   * - `built`: it was built, because the cache did not have it
-   * - `rebuilt`: it was built, because the cached index was invalid
-   * - `not-written`: it was built, but could not be stored
+   * - `built`: the index was built, because the cache did not contain it
+   * - `rebuilt`: the index was built, because the cached index was invalid
+   * - `not-written`: the index was built, but could not be stored
    */
   readonly kind: 'loaded' | 'built' | 'rebuilt' | 'not-written';
   readonly directory: string;
   /** The start of the cache files' names: `{md5}-{class}` or `{md5}-{class}-{split}`. */
   readonly name: string;
-  /** Why the index was rebuilt or could not be written. */
+  /** The reason why the index was rebuilt or could not be written. */
   readonly reason?: string;
   readonly milliseconds: number;
 }
@@ -55,13 +55,11 @@ export interface IndexCacheEvent {
 export const splitNames = ['train', 'valid', 'test'] as const;
 export type SplitName = (typeof splitNames)[number];
 
-/** The range [from, to) of one split, as fractions of the dataset; undefined if the split is empty. */
+/** The range [from, to) of a split, as fractions of the dataset; undefined if the split is empty. */
 type SplitRange = readonly [from: number, to: number] | undefined;
 type SplitMatrix = readonly [train: SplitRange, valid: SplitRange, test: SplitRange];
 
-/**
- * Parses `--split` ("969,30,1"): one to three weights, which are normalized and become consecutive ranges.
- */
+/** Parses `--split` ("969,30,1"): one to three weights. They are normalized and become consecutive ranges. */
 export function parseSplit(split: string): SplitMatrix {
   const numbers = (split.match(/[.0-9]+/g) ?? []).map(Number);
   if (
@@ -85,8 +83,8 @@ export function parseSplit(split: string): SplitMatrix {
 }
 
 /**
- * Returns the range [first, end) of the sequences of one split, for a dataset of `count` sequences; an empty
- * range if the split is empty.
+ * Returns the range [first, end) of the sequences in a split, for a dataset of `count` sequences. The range
+ * is empty if the split is empty.
  */
 export function splitSequences(options: {
   readonly split: SplitName;
@@ -100,10 +98,10 @@ export function splitSequences(options: {
   return { first: roundHalfToEven(range[0] * count), end: roundHalfToEven(range[1] * count) };
 }
 
-/** Returns the split in the form in which it enters the identifiers of a dataset. */
+/** Returns the split in the form for a dataset's identifiers. */
 function splitMatrixIdentifier(split: string): PythonJsonValue {
   return parseSplit(split).map((range) => {
-    // As in Megatron, a 0 at the start is a Python integer, and all other limits are floats.
+    // as in Megatron, a 0 at the start is a Python integer, and all other limits are floats
     return range === undefined
       ? null
       : [range[0] === 0 ? 0 : new PythonFloat(range[0]), new PythonFloat(range[1])];
@@ -118,8 +116,8 @@ function invalidSplit(split: string): ConfigurationError {
 }
 
 /**
- * Returns the first fields of the identifiers whose md5 is part of the names of a dataset's cache files. As
- * in Megatron, they are the same for all dataset classes.
+ * Returns the first identifiers of a dataset. The md5 of all identifiers is a component of its cache file
+ * names. As in Megatron, these first identifiers are the same for all dataset classes.
  */
 export function datasetIdentifiers(
   className: string,
@@ -140,8 +138,7 @@ export function datasetIdentifiers(
 }
 
 /**
- * Runs a function for one split of a dataset, and adds the names of the dataset and the split to its data
- * errors.
+ * Runs a function for a split of a dataset. Adds the names of the dataset and the split to its data errors.
  */
 export function inPart<T>(part: { readonly prefix: string; readonly split: SplitName }, run: () => T): T {
   try {

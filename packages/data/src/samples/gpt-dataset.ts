@@ -31,8 +31,8 @@ interface GptDatasetSettings extends SampleIndexSettings, SampleMaskOptions {
   /** The tokenizer's padding token, if it has one. */
   readonly padId?: number | undefined;
   /**
-   * The vocabulary size: a token at or above it is an error that names document and position (default: no
-   * check).
+   * The vocabulary size. A token at or above it is an error that names document and position. Default: no
+   * check.
    */
   readonly vocabularySize?: number;
 }
@@ -201,7 +201,7 @@ export class GptDataset implements SampleDataset {
 }
 
 /**
- * Opens one split of an indexed dataset for training, and builds or loads Megatron's three indices. Throws
+ * Opens a split of an indexed dataset for training, and builds or loads Megatron's three indices. Throws
  * coded errors for invalid files, an empty split, or too few tokens.
  */
 export function openGptDataset(options: GptDatasetOptions): GptDataset {
@@ -214,7 +214,7 @@ export function openGptDataset(options: GptDatasetOptions): GptDataset {
 }
 
 /**
- * Opens one split of synthetic data, without files and without a cache: the samples of Megatron-LM's
+ * Opens a split of synthetic data without files and cache. The samples equal the samples of Megatron-LM's
  * MockGPTDataset.
  *
  * @throws UsageError MTL_DATA_MASKING without `vocabularySize` and `endOfDocument`
@@ -230,7 +230,10 @@ function openMockGptDataset(options: GptDatasetOptions): GptDataset {
   return new GptDataset(describeGptDataset({ ...options, cacheDirectory: false, indexed }));
 }
 
-/** Returns the identifiers whose md5 is part of the names of a GPT dataset's cache files, as in Megatron. */
+/**
+ * Returns the identifiers whose md5 is a component of the names of a GPT dataset's cache files, as in
+ * Megatron.
+ */
 function gptDatasetIdentifiers(options: GptDatasetOptions): Record<string, PythonJsonValue> {
   return datasetIdentifiers('GPTDataset', options);
 }
@@ -293,8 +296,8 @@ function describeGptDataset(
     index: indexed.index,
     sequenceLength: options.sequenceLength,
     masks: Object.fromEntries(Object.entries(masks).filter(([, value]) => value !== undefined)),
-    // If the padding token is also the end-of-document token, no token counts as padding, because real
-    // document ends would be masked as well.
+    // if the padding token is also the end-of-document token, no token counts as padding. Otherwise real
+    // document ends would be masked as well
     padId: options.padId === undefined || options.padId === endOfDocument ? -1 : options.padId,
     vocabularySize: options.vocabularySize,
     documentIndex: arrays.document_index,
@@ -303,11 +306,11 @@ function describeGptDataset(
   };
 }
 
-/** How documents inside a sample are treated (Megatron's flags). */
+/** The treatment of documents inside a sample (Megatron's flags). */
 interface SampleMaskOptions {
   /** The end-of-document token, which the three options below require. */
   readonly endOfDocument?: number | undefined;
-  /** True if positions whose input is the end-of-document token do not count in the loss. */
+  /** True if positions with the end-of-document token as input do not count in the loss. */
   readonly eodMaskLoss?: boolean;
   /** True if positions restart at 0 after each end-of-document token. */
   readonly resetPositionIds?: boolean;
@@ -316,7 +319,7 @@ interface SampleMaskOptions {
 }
 
 /**
- * Fills the loss mask, positions and document starts of one sample from its input tokens. The end-of-document
+ * Fills the loss mask, positions and document starts of a sample, given its input tokens. The end-of-document
  * token belongs to the document that it ends. Every array has one row [S].
  */
 function fillMasks(options: {
@@ -344,8 +347,8 @@ interface GptDatasetsOptions
     SplitDatasetsOptions {}
 
 /**
- * Opens the train, valid and test splits of one dataset or of a blend, with Megatron's rules for the numbers
- * of samples and for the surplus of blends.
+ * Opens the train, valid and test splits of a dataset or a blend, with Megatron's rules for the numbers of
+ * samples and for the surplus of blends.
  */
 export function buildGptDatasets(options: GptDatasetsOptions): SplitDatasets {
   return buildSplitDatasets(options, {

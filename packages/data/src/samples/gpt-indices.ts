@@ -4,35 +4,35 @@ import { RandomState } from '../random/random-state.js';
 
 // L: sequence length. E: number of epochs. N: number of samples. T: number of tokens in one epoch.
 
-/** Documents, and the samples to build from them. */
+/** Documents, and the settings for their samples. */
 interface GptIndicesOptions {
   /**
    * int32: the number of tokens in every sequence of the dataset (each sequence is a document of a GPT
    * dataset).
    */
   readonly sizes: Int32Array;
-  /** The sequences [first, end) that belong to this split. */
+  /** The sequences [first, end) of this split. */
   readonly documents: { readonly first: number; readonly end: number };
   /** The number of samples that will be requested; undefined for exactly one epoch. */
   readonly numSamples?: number | undefined;
   readonly sequenceLength: number;
   readonly seed: number;
   /**
-   * True to omit the last sample if it is incomplete (default true; Megatron keeps it only in validation, if
-   * requested).
+   * True to omit the last sample if it is incomplete. Default: true. Megatron keeps it only in validation, on
+   * request.
    */
   readonly dropLast?: boolean;
 }
 
 /**
- * The sizes of the indices: the numbers of epochs and samples, and, if the last epoch is shuffled separately,
- * the number of samples before it.
+ * The sizes of the indices: the number of epochs, the number of samples, and the number of samples before the
+ * last epoch if this epoch is shuffled separately.
  */
 interface GptIndexPlan {
   readonly tokensPerEpoch: number;
   readonly numEpochs: number;
   readonly numSamples: number;
-  /** True if the last epoch is shuffled separately, because less than 80 % of it is used. */
+  /** True if the last epoch is shuffled separately, because a run uses less than 80 % of it. */
   readonly separateFinalEpoch: boolean;
   /** The number of samples before the last epoch (N if the last epoch is not shuffled separately). */
   readonly numSamplesBeforeFinalEpoch: number;
@@ -41,7 +41,7 @@ interface GptIndexPlan {
 /** Megatron's three GPT indices. */
 interface GptIndices {
   readonly plan: GptIndexPlan;
-  /** int32 [E x documents]: the sequence numbers in the order in which they are read. */
+  /** int32 [E x documents]: the sequence numbers in the order of reading. */
   readonly documentIndex: Int32Array;
   /**
    * int32 [N + 1, 2]: the position in the document index and the token offset at which each sample starts.
@@ -92,7 +92,7 @@ export function planGptIndices(options: GptIndicesOptions): GptIndexPlan {
 }
 
 /**
- * Builds the document, sample and shuffle index, with the same bits as Megatron-Core: one
+ * Builds the document, sample and shuffle index, bit by bit like Megatron-Core. A single
  * `numpy.random.RandomState(seed)` shuffles first the documents, then the samples.
  */
 export function buildGptIndices(options: GptIndicesOptions): GptIndices {
@@ -108,8 +108,8 @@ export function buildGptIndices(options: GptIndicesOptions): GptIndices {
 
 function checkCounts(plan: GptIndexPlan, documents: GptIndicesOptions['documents']): void {
   const entries = plan.numEpochs * (documents.end - documents.first);
-  // Beyond these limits, Megatron uses wider element types; such an index would not fit into one typed array
-  // here.
+  // beyond these limits, Megatron uses wider element types. Such an index would not fit into one typed array
+  // here
   if (entries > 0x7fffffff || plan.numSamples >= 0x7fffffff) {
     throw new DataError(
       'MTL_DATA_INDEX_TOO_LARGE',
@@ -150,7 +150,7 @@ function buildSampleIndex(options: {
   let position = 0;
   let offset = 0;
   for (let row = 1; row <= numSamples; row++) {
-    // A sample takes L + 1 tokens; its last token is also the first token of the next sample.
+    // a sample takes L + 1 tokens. Its last token is also the first token of the next sample
     let remaining = sequenceLength + 1;
     for (;;) {
       const available = sizes[documentIndex[position]!]! - offset;
@@ -182,7 +182,7 @@ function buildShuffleIndex({ plan, random }: { plan: GptIndexPlan; random: Rando
   return index;
 }
 
-/** Cached indices, and the settings to which they must correspond. */
+/** Cached indices, and the settings that they must match. */
 interface CheckGptIndicesOptions {
   readonly sizes: Int32Array;
   readonly documents: { readonly first: number; readonly end: number };

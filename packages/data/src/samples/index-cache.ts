@@ -12,10 +12,10 @@ import {
 } from '../files/typed-arrays.js';
 import type { IndexCacheEvent, SampleIndexSettings } from './dataset-part.js';
 
-/** The element type and shape of one array in a cached index. */
+/** The element type and shape of an array in a cached index. */
 interface CachedArraySpecification<D extends NpyDescription = NpyDescription> {
   readonly descr: D;
-  /** The shape; the first size is undefined if it is known only after building. */
+  /** The shape. The first size is undefined if it is known only after building. */
   readonly shape: readonly [number | undefined, ...number[]];
 }
 
@@ -35,7 +35,7 @@ export function indexCacheDirectory(
 
 type Arrays<S> = { [K in keyof S]: S[K] extends CachedArraySpecification<infer D> ? NpyArrays[D] : never };
 
-/** How an index is found in the cache, checked and built. */
+/** The functions that find an index in the cache, check it and build it. */
 interface IndexCacheOptions<S extends Record<string, CachedArraySpecification>> {
   /** The cache folder; undefined disables the cache. */
   readonly directory: string | undefined;
@@ -43,7 +43,7 @@ interface IndexCacheOptions<S extends Record<string, CachedArraySpecification>> 
   readonly className: string;
   /** The split; undefined if the files' names do not contain it. */
   readonly split?: string | undefined;
-  /** The text whose md5 is part of the files' names. */
+  /** The text whose md5 is a component of the files' names. */
   readonly description: string;
   /** The name (as in `{name}.npy`), element type and shape of each array. */
   readonly arrays: S;
@@ -58,8 +58,8 @@ interface IndexCacheOptions<S extends Record<string, CachedArraySpecification>> 
  * arrays are checked after loading. An invalid cache is rebuilt, and the event contains the reason.
  *
  * The description, and thus the md5 in the names, includes the tokenizer, although an index does not depend
- * on it. An index is therefore also loaded if its description differs only in the tokenizer, for example
- * because the tokenizer was moved, or because Megatron has another name for its class.
+ * on the tokenizer. An index is therefore also loaded if its description differs only in the tokenizer, for
+ * example because the tokenizer's files were moved, or because Megatron uses another class name.
  */
 export function cachedIndex<S extends Record<string, CachedArraySpecification>>(
   options: IndexCacheOptions<S>,
@@ -127,8 +127,8 @@ function load<S extends Record<string, CachedArraySpecification>>(options: Locat
 }
 
 /**
- * Returns an index whose description differs only in the tokenizer. `name` is the part of the files' names
- * that does not depend on the tokenizer.
+ * Returns an index whose description differs only in the tokenizer. `name` is the component of the files'
+ * names that does not depend on the tokenizer.
  */
 function loadOfOtherTokenizer<S extends Record<string, CachedArraySpecification>>(
   options: Located<S>,
@@ -152,8 +152,7 @@ function listFiles(directory: string): readonly string[] {
   try {
     return readdirSync(directory).sort();
   } catch {
-    // a missing directory means that nothing is cached; any other error will occur again when the index is
-    // stored
+    // without a directory, nothing is cached. Any other error will occur again when the index is stored
     return [];
   }
 }
@@ -186,7 +185,7 @@ function store<S extends Record<string, CachedArraySpecification>>(
     const shapeBuilt = [rows ?? built.length / row.reduce((count, dim) => count * dim, 1), ...row];
     writeNpy({ path: join(directory, `${name}-${key}.npy`), descr, shape: shapeBuilt, values: built });
   }
-  // The description is written last, so that a reader that finds it also finds the arrays.
+  // the description is written last, so that a reader that finds it also finds the arrays
   writeFileAtomically(join(directory, `${name}-description.txt`), [description]);
 }
 
@@ -221,9 +220,7 @@ function writeNpy<D extends NpyDescription>(options: {
   writeFileAtomically(path, [magic, size, Buffer.from(text, 'latin1'), data]);
 }
 
-/**
- * Reads an array that must have the given element type and shape; throws an Error that describes a mismatch.
- */
+/** Reads an array with the given element type and shape. Throws an Error that describes a mismatch. */
 function readNpy<D extends NpyDescription>(options: {
   path: string;
   descr: D;

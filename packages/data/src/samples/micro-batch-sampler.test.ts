@@ -144,7 +144,7 @@ describe('sampleMicroBatches', () => {
     { consumedSamples: 10 },
     { consumedSamples: -1 },
     { kind: 'cyclic' as const, consumedSamples: 1 },
-    // TypeScript rejects this kind, JavaScript does not; it would never end
+    // TypeScript rejects this kind, but JavaScript does not. The kind would never end
     { kind: 'random' as 'cyclic' },
   ])('refuses %j', (change) => {
     const options = { kind: 'single' as const, totalSamples: 10, microBatchSize: 2, ...change };

@@ -1,7 +1,7 @@
 import { UsageError } from '@mtl/errors';
 import { RandomState } from '../random/random-state.js';
 
-/** Which samples a rank reads, and in which order; plain data for worker threads. */
+/** The samples that a rank reads, and their order, as plain data for worker threads. */
 export interface MicroBatchSamplerOptions {
   /**
    * `single`: 0, 1, 2, ... once. `cyclic`: for every epoch a new seeded permutation of all samples, without
@@ -11,14 +11,12 @@ export interface MicroBatchSamplerOptions {
   /** Samples of the dataset. */
   readonly totalSamples: number;
   /**
-   * The number of samples that all ranks together have already consumed; the sampler continues after them.
+   * The number of samples that all ranks together have already consumed. The sampler continues after these
+   * samples.
    */
   readonly consumedSamples?: number;
   readonly microBatchSize: number;
-  /**
-   * The share of every batch that this rank reads: share `index` of `count` equal shares. Default: the whole
-   * batch.
-   */
+  /** This rank's share of every batch: share `index` of `count` equal shares. Default: the complete batch. */
   readonly shareOfBatch?: { readonly index: number; readonly count: number };
   /** @deprecated the `index` of `shareOfBatch` */
   readonly dataParallelRank?: number;
@@ -49,14 +47,14 @@ export function shareOfSampler({
   throw new UsageError(
     'MTL_DATA_SAMPLER',
     'shareOfBatch is given, and dataParallelRank or dataParallelSize, its names of before',
-    { expected: 'one of them', remedy: 'leave out dataParallelRank and dataParallelSize', exitCode: 2 },
+    { expected: 'only one', remedy: 'leave out dataParallelRank and dataParallelSize', exitCode: 2 },
   );
 }
 
 /**
- * Yields the sample numbers of one micro-batch after another. Each chunk of (microBatchSize x number of
- * shares) samples is divided into contiguous slices, one per share (Megatron's pretraining sampler), so the
- * samples of a step do not depend on the number of ranks. An incomplete last chunk is omitted.
+ * Yields the sample numbers of each micro-batch. As in Megatron's pretraining sampler, each chunk of
+ * (microBatchSize x number of shares) samples is divided into contiguous slices, one per share. The samples
+ * of a step thus do not depend on the number of ranks. An incomplete last chunk is omitted.
  */
 export function* sampleMicroBatches(options: MicroBatchSamplerOptions): Generator<number[], void, undefined> {
   const { kind, totalSamples, consumedSamples = 0, microBatchSize } = options;

@@ -17,7 +17,7 @@ export interface MockIndex {
   /** int32 [100000]: the number of tokens in each document. */
   readonly sequenceLengths: Int32Array;
   readonly endOfDocument: number;
-  /** The vocabulary size; all tokens are below it. */
+  /** The vocabulary size. All tokens are below it. */
   readonly vocabularySize: number;
 }
 
@@ -80,7 +80,7 @@ export class MockSequences {
     return length;
   }
 
-  /** Does nothing, since no file is open. */
+  /** Does nothing, because no file is open. */
   close(): void {}
 
   [Symbol.dispose](): void {

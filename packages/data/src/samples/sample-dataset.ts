@@ -1,6 +1,6 @@
 import type { NumberedBatch, TokenBatch } from '@mtl/layout';
 
-/** Plain data from which a dataset can be opened, also in a worker thread. */
+/** Plain data from which any thread can open a dataset. */
 export interface SampleDatasetDescription {
   /** The kind of the dataset, such as `gpt`. */
   readonly kind: string;
@@ -20,7 +20,7 @@ export interface SampleDataset<Batch extends NumberedBatch = TokenBatch> {
   readonly length: number;
   readonly sequenceLength: number;
   /**
-   * A description from which a worker thread can open the same dataset; its arrays are shared, not copied.
+   * A description from which a worker thread can open the same dataset. Its arrays are shared, not copied.
    */
   readonly description: SampleDatasetDescription;
   /** Returns an empty batch of `batchSize` rows, to be filled and finished. */
@@ -30,13 +30,13 @@ export interface SampleDataset<Batch extends NumberedBatch = TokenBatch> {
    * order.
    */
   fillRow(options: { readonly sample: number; readonly batch: Batch; readonly row: number }): void;
-  /** Returns the final form of a batch whose rows are all filled. */
+  /** Returns the final form of a batch after all its rows are filled. */
   finishBatch(batch: Batch): Batch;
-  /** Returns one sample as a batch. */
+  /** Returns a sample as a batch. */
   sample(sample: number): Batch;
   /**
-   * Returns the number of tokens in a sample before its padding; uses only the index if possible, for callers
-   * that do not need the tokens. Only datasets whose batches have `lengths` have this function.
+   * Returns the number of tokens in a sample before its padding, if possible without reading the tokens. Only
+   * datasets whose batches have `lengths` have this function.
    */
   readonly measureLength?: ((sample: number) => number) | undefined;
   /** Returns the documents from which a sample was read. Absent for datasets without document numbers. */
@@ -78,8 +78,8 @@ export function assembleBatch<Batch extends NumberedBatch>(
 }
 
 /**
- * Returns the documents from which samples were read, grouped by source. Sources are in the order of their
- * first sample; each document occurs once, in ascending order.
+ * Returns the documents of samples, grouped by source. Sources are in the order of their first sample. Each
+ * document occurs once, in ascending order.
  */
 export function documentsOfSamples<Batch extends NumberedBatch>(
   dataset: Pick<SampleDataset<Batch>, 'listDocuments'>,

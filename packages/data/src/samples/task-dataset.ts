@@ -15,7 +15,7 @@ export interface TaskDatasetDescription {
   /** int32: the tokens of all sequences, concatenated. Choice c of sample n is sequence n x C + c. */
   readonly tokens: Int32Array;
   /**
-   * float64 [N x C + 1]: the index in `tokens` at which each sequence starts, and the end of the last one.
+   * float64 [N x C + 1]: the index in `tokens` of each sequence's start, and the end of the last sequence.
    */
   readonly offsets: Float64Array;
   /** int32 [N x C]: the number of tokens in each sequence up to and including its first `[SEP]`. */
@@ -90,7 +90,7 @@ export class TaskDataset implements SampleDataset<TaskTokenBatch> {
     return assembleBatch(this, [sample]);
   }
 
-  /** Does nothing, since no file is open. */
+  /** Does nothing, because no file is open. */
   close(): void {}
 
   [Symbol.dispose](): void {
@@ -98,7 +98,7 @@ export class TaskDataset implements SampleDataset<TaskTokenBatch> {
   }
 }
 
-/** Which optional arrays the batches of a dataset have. */
+/** The optional arrays that the batches of a dataset have. */
 interface TaskTargets {
   readonly labels: boolean;
   readonly positions: boolean;
@@ -136,7 +136,7 @@ export class TaskSequences {
   readonly #offsets: number[] = [0];
   readonly #firstLengths: number[] = [];
 
-  /** Appends one sequence, in which the first `firstLength` tokens have type 0. */
+  /** Appends a sequence. Its first `firstLength` tokens have type 0. */
   add({ tokens, firstLength }: { readonly tokens: ArrayLike<number>; readonly firstLength: number }): void {
     const end = this.#numTokens + tokens.length;
     if (end > this.#tokens.length) {

@@ -46,7 +46,7 @@ function nameClass(value: object): string {
   return typeof made === 'function' && made.name !== '' ? made.name : 'another class';
 }
 
-/** Returns whether a value is an object literal `{ ... }`. */
+/** Returns true if a value is an object literal `{ ... }`. */
 function isPlainObject(value: unknown): value is Readonly<Record<string, unknown>> {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return false;
   const prototype: unknown = Object.getPrototypeOf(value);
@@ -92,7 +92,7 @@ export const numberOption = optionThat(
   (value) => typeof value === 'number' && !Number.isNaN(value),
 );
 
-/** Makes the check for an integer in a range; both limits are included. */
+/** Makes the check for an integer in a range. Both limits are included. */
 export function wholeNumberOption(least: number, most = Number.MAX_SAFE_INTEGER): OptionCheck<false> {
   const upTo = most === Number.MAX_SAFE_INTEGER ? ' or more' : ` to ${most}`;
   return optionThat(
@@ -159,7 +159,7 @@ export const wordsOption = listOption(
   { what: 'an array of the words of a command line' },
 );
 
-/** How errors describe a group of options when a name is unknown. */
+/** The description of a group of options in errors about unknown names. */
 export interface OptionGroupFacts {
   /** A noun for the object that has the options, such as `a run`. */
   readonly of: string;

@@ -19,18 +19,18 @@ interface Difference {
   readonly remedy: string;
 }
 
-/** How llama.cpp represents a model type of the transformers library. */
+/** The representation of a model type of the transformers library in llama.cpp. */
 interface Architecture {
-  /** llama.cpp's name of the architecture; it is the prefix of the metadata keys. */
+  /** llama.cpp's name of the architecture, which is the prefix of the metadata keys. */
   readonly name: string;
   /** True if llama.cpp reads Llama 3's frequency factors (`rope_freqs.weight`) for this architecture. */
   readonly readsFrequencyFactors?: true;
   /**
-   * Whether llama.cpp normalizes the weights of a token's chosen experts to a sum of 1. Absent: the
-   * architecture has no experts.
+   * The treatment of expert weights in llama.cpp: `normalized` scales the weights of a token's chosen experts
+   * to a sum of 1. Absent: the architecture has no experts.
    */
   readonly expertWeights?: 'normalized' | 'as they are';
-  /** Returns the differences of this architecture alone. */
+  /** Returns the differences that only this architecture has. */
   differences?(model: GptModelConfiguration): readonly Difference[];
 }
 
@@ -73,8 +73,8 @@ const architectures: Readonly<Record<GptTypeName, Architecture>> = {
 };
 
 /**
- * llama.cpp's SmolLM3, which applies no rotary positions in every fourth layer. llama.cpp has this interval
- * as a constant, and GGUF files do not store it. A SmolLM3 whose layers all rotate is written as a Llama.
+ * llama.cpp's SmolLM3, which applies no rotary positions in every fourth layer. This interval is a constant
+ * in llama.cpp, and GGUF files do not store it. A SmolLM3 whose layers all rotate becomes a Llama.
  */
 const smolLm3: Architecture = {
   name: 'smollm3',
@@ -97,8 +97,8 @@ const smolLm3: Architecture = {
 };
 
 /**
- * Returns the model type whose architecture a GPT is written as: the type in the origin's config.json, if
- * that type can describe the model.
+ * Returns the model type for writing a GPT. The type in the origin's config.json has precedence if it can
+ * describe the model.
  *
  * @throws CheckpointError MTL_GGUF_ARCHITECTURE for blocks that no supported architecture has
  */
@@ -112,7 +112,7 @@ export function modelTypeFor(model: GptModelConfiguration, origin?: HuggingFaceO
     {
       expected:
         "a GPT with a GPT-2's, Llama's, Mistral's, SmolLM3's, Qwen2's, Qwen3's, Mixtral's, Qwen3-MoE's, Qwen2-MoE's or OLMoE's blocks",
-      remedy: 'train a model with the blocks of one of them',
+      remedy: 'train a model with the blocks of such an architecture',
       exitCode: 2,
     },
   );
@@ -126,9 +126,9 @@ const countGroups = (model: GptModelConfiguration): number =>
   gptBlock(model).attention.numGroups ?? model.numAttentionHeads;
 
 /**
- * Returns the properties of a model on which the types of its tensors depend. llama.cpp treats each `qwen2`
- * of 80 layers, and each `llama` of 80 layers with fewer key heads than query heads, as a model of 70 billion
- * parameters.
+ * Returns the properties of a model that determine the types of its tensors. llama.cpp treats some models
+ * with 80 layers as models of 70 billion parameters: each `qwen2`, and each `llama` with fewer key heads than
+ * query heads.
  */
 export function describeTypedModel(modelType: GptTypeName, model: GptModelConfiguration): TypedModel {
   const { numLayers, numExperts, tieEmbeddings, numAttentionHeads } = model;
@@ -137,9 +137,7 @@ export function describeTypedModel(modelType: GptTypeName, model: GptModelConfig
   return { numLayers, numExperts, tieEmbeddings, isSeventyBillion: isOfSize && numLayers === 80 };
 }
 
-/**
- * Returns the properties of a model that llama.cpp would not compute, for its architecture and in general.
- */
+/** Returns the properties of a model that llama.cpp cannot compute, in its architecture or in general. */
 function listDifferences(modelType: GptTypeName, model: GptModelConfiguration): readonly Difference[] {
   const { expertWeights, readsFrequencyFactors, differences } = findArchitecture(modelType, model);
   const { windowSize, maxPositionEmbeddings, moeRouterPreSoftmax = false, useRopeScaling = false } = model;
@@ -172,7 +170,7 @@ function listDifferences(modelType: GptTypeName, model: GptModelConfiguration): 
 }
 
 /**
- * Refuses a model that llama.cpp would compute in another way.
+ * Rejects a model that llama.cpp would compute in another way.
  *
  * @throws CheckpointError MTL_GGUF_ARCHITECTURE, with the property by name
  */

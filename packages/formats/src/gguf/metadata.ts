@@ -1,5 +1,5 @@
 /**
- * Numbers of the types of metadata values in GGUF files (the specification of GGUF, version 3). Numbers are
+ * The numbers of metadata value types in GGUF files (the specification of GGUF, version 3). Numbers are
  * little-endian. A text is its length, then its UTF-8 bytes.
  */
 export const valueTypes = {
@@ -26,7 +26,7 @@ export type MetadataValue =
   | { readonly type: 'strings'; readonly value: readonly string[] }
   | { readonly type: 'int32s'; readonly value: readonly number[] };
 
-/** The metadata of a file: values by their keys, in the order in which they are written. */
+/** The metadata of a file, in the order of writing. */
 export type Metadata = Readonly<Record<string, MetadataValue>>;
 
 export const uint32 = (value: number): MetadataValue => ({ type: 'uint32', value });
@@ -51,7 +51,7 @@ const number64 = (value: number): Buffer => {
   return bytes;
 };
 
-/** Returns a text as files store it: its length in bytes, and its bytes. */
+/** Returns a text in the form of GGUF files: its length in bytes, then its bytes. */
 function encodeText(value: string): Buffer {
   const bytes = Buffer.from(value, 'utf8');
   return Buffer.concat([number64(bytes.length), bytes]);
@@ -88,9 +88,7 @@ const arrayStart = (elementType: number, { length }: readonly unknown[]): Buffer
 /** A tensor in the header of a file. */
 export interface TensorInfo {
   readonly name: string;
-  /**
-   * The shape in row-major order, as everywhere in this project; files store the dimensions in reverse order.
-   */
+  /** The shape in row-major order. Files store the dimensions in reverse order. */
   readonly shape: readonly number[];
   /** ggml's number of the tensor's type. */
   readonly typeId: number;
@@ -105,7 +103,7 @@ export const defaultAlignment = 32;
 export const aligned = (bytes: number, alignment: number = defaultAlignment): number =>
   Math.ceil(bytes / alignment) * alignment;
 
-/** Returns the bytes of a GGUF file before its tensors, padded to the alignment. */
+/** Returns the bytes before the tensors of a GGUF file, padded to the alignment. */
 export function encodeHeader(metadata: Metadata, tensors: readonly TensorInfo[]): Buffer {
   const entries = Object.entries(metadata);
   const header = Buffer.concat([

@@ -8,8 +8,8 @@ interface Heads {
 }
 
 /**
- * Returns the rows of all heads as runs of values, in the order in which files store them. Rows i and i + D /
- * 2 of a head, the two features that are rotated together, become neighbours.
+ * Returns the rows of all heads as runs of values, in file order. Rows i and i + D / 2 of a head, which are
+ * rotated together, become neighbours.
  */
 function runsOfPairs({ numHeads, headSize }: Heads, numValues: number): readonly ValueRun[] {
   const length = numValues / (numHeads * headSize);
@@ -22,9 +22,9 @@ function runsOfPairs({ numHeads, headSize }: Heads, numValues: number): readonly
 }
 
 /**
- * Returns a mapping that reorders the rows of queries and keys for llama.cpp's architecture `llama`. That
- * architecture rotates the neighbouring features 2i and 2i + 1 of a head together. Our models and the
- * transformers library rotate i and i + D / 2 together. Attention scores do not change.
+ * Returns a mapping that reorders the rows of queries and keys for llama.cpp's architecture `llama`. It
+ * rotates the neighbouring features 2i and 2i + 1 of a head together. Our models and the transformers library
+ * rotate features i and i + D / 2 together. The reordering does not change attention scores.
  *
  * @param mapping the mapping in the order of the transformers library, made of runs
  * @param options.heads the number of query heads and of key heads
@@ -33,12 +33,12 @@ export function pairedRows(
   mapping: WeightMapping,
   { heads, headSize }: { readonly heads: readonly number[]; readonly headSize: number },
 ): WeightMapping {
-  const runsOf = (source: number): readonly ValueRun[] => {
-    const runs = mapping.runsOf!(source);
+  const listRuns = (source: number): readonly ValueRun[] => {
+    const runs = mapping.listRuns!(source);
     const numHeads = heads[source];
     if (numHeads === undefined) return runs;
     const numValues = runs.reduce((sum, { length }) => sum + length, 0);
     return composedRuns(runsOfPairs({ numHeads, headSize }, numValues), runs);
   };
-  return mappingOfRuns({ ...mapping, runsOf });
+  return mappingOfRuns({ ...mapping, listRuns });
 }

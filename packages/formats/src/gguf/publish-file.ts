@@ -5,9 +5,9 @@ import { CheckpointError, MtlError } from '@mtl/errors';
 
 /**
  * Writes a file atomically: `write` fills a temporary file next to it, which is renamed at the end. After an
- * error neither file exists.
+ * error, neither file exists.
  *
- * @throws CheckpointError MTL_GGUF_EXISTS where the path is taken, MTL_GGUF_IO; any coded error that `write`
+ * @throws CheckpointError MTL_GGUF_EXISTS if the path exists, MTL_GGUF_IO; any coded error that `write`
  *   throws
  */
 export async function publishFile(path: string, write: (handle: FileHandle) => Promise<void>): Promise<void> {

@@ -7,7 +7,7 @@ import {
 } from '@mtl/models';
 import { float32, type Metadata, text, uint32 } from './metadata.js';
 
-/** Returns YaRN's attention factor, as llama.cpp computes it from the scaling factor. */
+/** Returns YaRN's attention factor for a scaling factor, computed as in llama.cpp. */
 const usualConcentration = (factor: number): number => (factor <= 1 ? 1 : 1 + 0.1 * Math.log(factor));
 
 /** Returns the base of rotary positions and the scaling of positions. */
@@ -35,8 +35,8 @@ export function ropeMetadata(key: (name: string) => string, model: GptModelConfi
 }
 
 /**
- * Returns the divisors of the frequencies of Llama 3.1, one for each pair of features [D / 2]. Files store
- * them as `rope_freqs.weight`. Returns undefined for models without this scaling.
+ * Returns the divisors of the frequencies of Llama 3.1, one for each pair of features [D / 2]. In files, they
+ * are the tensor `rope_freqs.weight`. Returns undefined for models without this scaling.
  */
 export function frequencyDivisors(model: GptModelConfiguration): Float32Array | undefined {
   if (model.useRopeScaling !== true) return undefined;

@@ -16,22 +16,20 @@ export const ggufDtypes = {
 /** The name of a dtype of GGUF files. */
 export type GgufDtype = keyof typeof ggufDtypes;
 
-/** Returns whether a dtype stores most weights in quantized blocks. */
+/** Returns true if a dtype stores most weights in quantized blocks. */
 export const isQuantized = (dtype: GgufDtype): boolean => !['float32', 'float16', 'bfloat16'].includes(dtype);
 
-/** The properties of a model on which the types of its tensors depend. */
+/** The properties of a model that determine the types of its tensors. */
 export interface TypedModel {
   readonly numLayers: number;
   readonly numExperts?: number | undefined;
   /** True if the embedding is the output head as well. */
   readonly tieEmbeddings: boolean;
-  /**
-   * True for a model that llama.cpp treats as one of 70 billion parameters, because of its number of layers.
-   */
+  /** True for a model that llama.cpp classifies as 70 billion parameters, because of its number of layers. */
   readonly isSeventyBillion?: boolean;
 }
 
-/** llama.cpp's replacement types for tensors whose rows are not whole blocks of a K type. */
+/** llama.cpp's replacement types for tensors whose rows do not consist of complete blocks of a K type. */
 const replacements: Partial<Readonly<Record<TensorType, TensorType>>> = {
   Q4_K: 'Q5_0',
   Q5_K: 'Q5_1',
@@ -45,15 +43,15 @@ const replacements: Partial<Readonly<Record<TensorType, TensorType>>> = {
 const inFloat32 = /(^|\.)(ffn_gate_inp|position_embd|token_types|rope_freqs)\.weight$|_norm\.weight$/;
 
 /**
- * Returns whether q4_k_m stores a layer with more bits: the first eighth, the last eighth, and every third
- * layer between them.
+ * Returns true if q4_k_m stores a layer with more bits. These layers are the first eighth, the last eighth,
+ * and every third layer between.
  */
 function hasMoreBits(layer: number, numLayers: number): boolean {
   const eighth = Math.floor(numLayers / 8);
   return layer < eighth || layer >= Math.floor((7 * numLayers) / 8) || (layer - eighth) % 3 === 2;
 }
 
-/** Returns the type of a matrix in a quantized file, without regard to the length of its rows. */
+/** Returns the type of a matrix in a quantized file, regardless of the length of its rows. */
 function quantizedType(name: string, dtype: GgufDtype, model: TypedModel): TensorType {
   const { matrices } = ggufDtypes[dtype];
   if (dtype === 'q8_0') return matrices;
@@ -70,8 +68,8 @@ function quantizedType(name: string, dtype: GgufDtype, model: TypedModel): Tenso
 }
 
 /**
- * Returns the type of a tensor in a file of a dtype. The mixture of types is the one that llama.cpp's
- * quantization chooses without an importance matrix (llama-quant.cpp).
+ * Returns the type of a tensor in a file of a dtype. llama.cpp's quantization without an importance matrix
+ * chooses the same types (llama-quant.cpp).
  *
  * @param tensor its name in GGUF, and its row-major shape
  */
@@ -90,8 +88,8 @@ export function storedType(
 }
 
 /**
- * Returns a notice about matrices whose row lengths require another type than the dtype's; undefined without
- * any.
+ * Returns a notice about matrices whose rows require another type than the dtype's. Returns undefined if
+ * there are none.
  */
 export function replacedTypesNotice(
   tensors: readonly { readonly name: string; readonly shape: readonly number[]; readonly type: TensorType }[],

@@ -12,32 +12,32 @@ import type { GgufTensorSource } from './write-gguf-file.js';
 const usualValuesAtOnce = 2 ** 22;
 
 /**
- * Returns the tensors of a GGUF file. A tensor is converted by blocks of rows where it can be read in parts,
- * so that memory does not depend on its size. Other tensors are read whole.
+ * Returns the tensors of a GGUF file. A tensor is converted by blocks of rows if it can be read in slices, so
+ * that memory does not depend on its size. Other tensors are read completely.
  *
- * @param options.typeOf returns the type of a tensor, given its name in GGUF and its shape
+ * @param options.chooseType returns the type of a tensor, given its name in GGUF and its shape
  * @param options.valuesAtOnce the number of values that are converted at a time, at least one row
  * @throws UsageError MTL_HUGGING_FACE_TENSOR for a tensor that is missing, unknown or only a slice
  */
 export function tensorSources(options: {
   readonly names: WeightNames;
   readonly tensors: readonly LogicalTensor[];
-  readonly typeOf: (tensor: HuggingFaceTensor) => TensorType;
+  readonly chooseType: (tensor: HuggingFaceTensor) => TensorType;
   readonly valuesAtOnce?: number;
 }): GgufTensorSource[] {
-  const { names, tensors, typeOf, valuesAtOnce = usualValuesAtOnce } = options;
+  const { names, tensors, chooseType, valuesAtOnce = usualValuesAtOnce } = options;
   const isInParts = ({ tensor, mapping }: MappedTensor): boolean =>
     tensor.readRange !== undefined &&
-    mapping.runsOf !== undefined &&
+    mapping.listRuns !== undefined &&
     countElements(tensor.globalShape) > valuesAtOnce;
   const mapped = mappedTensors(names, tensors);
   const whole = new WholeTensors(mapped.filter((one) => !isInParts(one)).map(({ tensor }) => tensor));
-  // room for a block of values, its bytes, and the rows around the block when rows are reordered
+  // memory for a block of values, its bytes, and the neighbouring rows that reordering needs
   const scratch = new ScratchMemory(4 * valuesAtOnce * Float32Array.BYTES_PER_ELEMENT);
   return mapped.flatMap((one) =>
     one.mapping.sources.map((source, position) => ({
       ...source,
-      type: typeOf(source),
+      type: chooseType(source),
       read: async function* () {
         if (isInParts(one)) yield* readBlocks(one, { position, valuesAtOnce, scratch });
         else yield await whole.read(one, position);
@@ -52,7 +52,7 @@ async function* readBlocks(
   options: { readonly position: number; readonly valuesAtOnce: number; readonly scratch: ScratchMemory },
 ): AsyncGenerator<Float32Array> {
   const { position, valuesAtOnce, scratch } = options;
-  const runs = reversedRuns(mapping.runsOf!(position));
+  const runs = reversedRuns(mapping.listRuns!(position));
   const { shape } = mapping.sources[position]!;
   const [length, numValues] = [rowLength(shape), countElements(shape)];
   const step = Math.max(1, Math.floor(valuesAtOnce / length)) * length;

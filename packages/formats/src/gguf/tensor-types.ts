@@ -1,6 +1,6 @@
 /**
- * The tensor types of GGUF files that are read or written here, by their names in ggml. `id` is the number in
- * files; `blockValues` values are stored as one unit of `blockBytes` bytes (ggml.h, ggml-common.h).
+ * The supported tensor types of GGUF files, by their names in ggml. `id` is the number in files;
+ * `blockValues` values are stored as one unit of `blockBytes` bytes (ggml.h, ggml-common.h).
  */
 export const tensorTypes = {
   F32: { id: 0, blockValues: 1, blockBytes: 4 },
@@ -22,7 +22,7 @@ export type TensorType = keyof typeof tensorTypes;
 export const findTensorType = (id: number): TensorType | undefined =>
   (Object.keys(tensorTypes) as TensorType[]).find((name) => tensorTypes[name].id === id);
 
-/** Returns the bytes of `numValues` values, a whole number of blocks. */
+/** Returns the bytes of `numValues` values, which must be complete blocks. */
 export function bytesOfValues(type: TensorType, numValues: number): number {
   const { blockValues, blockBytes } = tensorTypes[type];
   return (numValues / blockValues) * blockBytes;
@@ -31,6 +31,6 @@ export function bytesOfValues(type: TensorType, numValues: number): number {
 /** Returns the length of a tensor's rows, its last dimension. A block never crosses the end of a row. */
 export const rowLength = (shape: readonly number[]): number => shape.at(-1) ?? 1;
 
-/** Returns whether rows of this length consist of whole blocks of the type. */
+/** Returns true if rows of this length consist of complete blocks of the type. */
 export const fitsRows = (type: TensorType, length: number): boolean =>
   length % tensorTypes[type].blockValues === 0;

@@ -12,10 +12,7 @@ import {
 } from '../huggingface/weight-mapping.js';
 import { pairedRows } from './paired-rows.js';
 
-/**
- * GGUF names by the names of the transformers library: first tensors of the whole model, then modules of a
- * layer.
- */
+/** GGUF names by the transformers library's names: tensors of the whole model, then modules of a layer. */
 const modelNames: Readonly<Record<string, string>> = {
   'embed_tokens.weight': 'token_embd.weight',
   'norm.weight': 'output_norm.weight',
@@ -44,13 +41,16 @@ const layerNames: Readonly<Record<string, string>> = {
 
 const ofLayer = /^layers\.(\d+)\.(.+)\.(weight|bias)$/;
 
-/** Returns the GGUF name of a tensor, given its name in transformers' Llama or a model derived from Llama. */
+/** Returns the GGUF name of a tensor, given its name in transformers' Llama or a derived model. */
 function ggufName(name: string): string {
   const [, layer, module, kind] = ofLayer.exec(name) ?? [];
   return module === undefined ? modelNames[name]! : `blk.${layer}.${layerNames[module]!}.${kind}`;
 }
 
-/** Returns a tensor with its GGUF name. A matrix of one row, the gate of shared experts, becomes a vector. */
+/**
+ * Returns a tensor with its GGUF name. A matrix with one row, such as the gate of shared experts, becomes a
+ * vector.
+ */
 const renamed = ({ name, shape }: HuggingFaceTensor): HuggingFaceTensor => ({
   name: ggufName(name),
   shape: shape.length === 2 && shape[0] === 1 ? shape.slice(1) : shape,
@@ -59,8 +59,8 @@ const renamed = ({ name, shape }: HuggingFaceTensor): HuggingFaceTensor => ({
 const ofExperts = /^layers\.(\d+)\..*\.experts\.0\./;
 
 /**
- * Returns the mapping of a layer's experts. GGUF stores the experts of a layer as one tensor for each of the
- * three matrices.
+ * Returns the mapping of a layer's experts. GGUF stores three tensors for a layer, each with the matrices of
+ * all experts.
  */
 function expertsMapping(mapping: WeightMapping, layer: string): WeightMapping {
   const { name, globalShape } = mapping;
@@ -142,8 +142,8 @@ function gpt2Mappings(model: GptModelConfiguration): WeightMapping[] {
 }
 
 /**
- * Returns whether llama.cpp rotates neighbouring features in the architecture of a model type. It does so in
- * the architecture `llama`, which also serves Mistral, Mixtral and SmolLM3.
+ * Returns true if llama.cpp rotates neighbouring features for a model type. This is the case in the
+ * architecture `llama`, which also covers Mistral, Mixtral and SmolLM3.
  */
 export const rotatesNeighbours = (modelType: GptTypeName): boolean =>
   ['llama', 'mistral', 'mixtral', 'smollm3'].includes(modelType);

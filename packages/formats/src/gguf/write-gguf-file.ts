@@ -12,7 +12,7 @@ export interface GgufTensorSource {
   readonly shape: readonly number[];
   readonly type: TensorType;
   /**
-   * Yields the values in row-major order, whole rows at a time. Each array is valid until the next one is
+   * Yields the values in row-major order, in complete rows. Each array is valid until the next array is
    * requested.
    */
   read(): AsyncIterable<Float32Array>;
@@ -23,7 +23,7 @@ const valuesAtOnce = 2 ** 20;
 
 const numValues = (shape: readonly number[]): number => shape.reduce((product, size) => product * size, 1);
 
-/** Writes all bytes in several calls if needed: on Linux one call writes at most 2 GiB. */
+/** Writes all bytes, with several calls if needed. On Linux, a call writes at most 2 GiB. */
 async function writeFully(handle: FileHandle, bytes: Uint8Array): Promise<void> {
   for (let start = 0; start < bytes.length; ) {
     start += (await handle.write(bytes, start, bytes.length - start)).bytesWritten;
@@ -31,7 +31,7 @@ async function writeFully(handle: FileHandle, bytes: Uint8Array): Promise<void> 
 }
 
 /**
- * Refuses values that the type cannot hold.
+ * Rejects values that the type cannot hold.
  *
  * @throws CheckpointError MTL_NOT_FINITE
  */

@@ -19,7 +19,7 @@ import { type GgufTensorSource, writeGgufFile } from './write-gguf-file.js';
 
 /** A GPT and the GGUF file to write. */
 export interface WriteGgufOptions {
-  /** The path of a new file. It is written atomically, by one rename. */
+  /** The path of a new file. It is written atomically, with one rename. */
   readonly path: string;
   readonly model: GptModelConfiguration;
   /** All tensors of the model, complete. They are read one by one. */
@@ -38,8 +38,8 @@ export interface WriteGgufOptions {
 
 /**
  * Writes a GPT as a GGUF file, the format of llama.cpp and of programs built on it. The vocabulary's padding
- * is dropped. A model or a tokenizer that llama.cpp would compute in another way is refused; the error names
- * the difference.
+ * is dropped. A model or a tokenizer that llama.cpp would compute in another way is an error that names the
+ * difference.
  *
  * @returns notices for the user
  * @throws CheckpointError MTL_GGUF_ARCHITECTURE, MTL_GGUF_TOKENIZER, MTL_GGUF_EXISTS, MTL_GGUF_IO,
@@ -56,7 +56,7 @@ export async function writeGguf(options: WriteGgufOptions): Promise<readonly str
   const written = tensorSources({
     names: ggufWeightNames(modelType, model),
     tensors,
-    typeOf: (tensor) => storedType(tensor, dtype, typed),
+    chooseType: (tensor) => storedType(tensor, dtype, typed),
   });
   const notice = replacedTypesNotice(written, dtype, typed);
   await writeGgufFile({

@@ -5,8 +5,8 @@ import { type BertTypeName, modelTypes } from './model-types.js';
 import { checkSupported } from './unsupported-features.js';
 
 /**
- * Returns the architecture that the config.json of a BERT or a RoFormer describes. Sizes are required; other
- * missing fields get the defaults of transformers.
+ * Returns the architecture that the config.json of a BERT or a RoFormer describes. Sizes are required. Other
+ * missing fields have the defaults of transformers.
  *
  * @throws CheckpointError MTL_HUGGING_FACE_CONFIG
  */
@@ -19,14 +19,11 @@ export function parseBertConfiguration(
   return { ...ours, ...fixed, ...readConfigFields(fields, table) } as BertModelConfiguration;
 }
 
-/**
- * Returns the model type of transformers that is nearest to a BERT, chosen by the kind of its position
- * embeddings.
- */
+/** Returns the model type of transformers for a BERT. The type depends on the kind of position embeddings. */
 export const chooseBertType = ({ positionEmbeddingType }: BertModelConfiguration): BertTypeName =>
   positionEmbeddingType === 'rope' ? 'roformer' : 'bert';
 
-/** The fields of config.json that depend on the transformers class which loads the BERT. */
+/** The fields of config.json that depend on the BERT's class in transformers. */
 export interface BertArchitecture {
   readonly className: string;
   /** Names of the classes of a classification, in the order of the logits. */

@@ -118,12 +118,12 @@ export function taskHeadTensor(task: BertTask, { hiddenSize }: BertModelConfigur
   }
 }
 
-// matches the heads that other transformers classes add to the encoder
+// matches heads that other transformers classes add to the encoder
 const otherHeads = /^cls\.|^(classifier|qa_outputs|pooler\.dense)\.(weight|bias)$/;
 
 /**
- * Returns the weight names of a BERT that is to be fine-tuned: all names of the encoder, and the names of
- * heads that the files contain according to `has`.
+ * Returns the weight names of a BERT for fine-tuning: all names of the encoder, and the names of heads that
+ * the files contain according to `has`.
  */
 export function bertTaskWeightNames(
   model: BertModelConfiguration,
@@ -162,7 +162,7 @@ export const bertEmbedding = (model: BertModelConfiguration) => ({
   naming: { prefix: choosePrefix(model), canonical },
 });
 
-// matches tensors that are not read: the tied decoder, the angles that a RoFormer computes, buffers of older
+// matches tensors that are ignored: the tied decoder, the angles that a RoFormer computes, buffers of older
 // versions, and the heads that a model without sentence order lacks
 const ignored =
   /^cls\.predictions\.decoder\.(weight|bias)$|^encoder\.embed_positions\.weight$|^embeddings\.position_ids$/;

@@ -5,19 +5,19 @@ import type { JsonFields } from './json-fields.js';
 import { resolveNames, type WeightNames } from './mapped-weights.js';
 import { chooseTerms, type WeightFiles, weightsRefused } from './weight-files.js';
 
-/** Matches the names of router weights, which have one row for each expert. */
+/** Matches the names of router weights, which have a row for each expert. */
 const router = /\.(?:gate|router)\.weight$/;
 
 /**
  * Compares the sizes in a configuration with the shapes of the weights, before tensors of these sizes are
- * allocated. A size with a wrong digit would otherwise exhaust memory before it is noticed.
+ * allocated. Otherwise a size with a wrong digit could exhaust memory.
  *
  * @throws CheckpointError with the code that `chooseTerms` gives for `weights`: MTL_HUGGING_FACE_WEIGHTS or
  *   the code of another format
  */
 export function checkWeightSizes(options: {
   readonly weights: WeightFiles;
-  /** The file that states the sizes, and its fields. */
+  /** The file with the sizes, and its fields. */
   readonly stated: { readonly fields: JsonFields; readonly table: readonly ConfigField[] };
   readonly numLayers: number;
   /** Number of experts of a layer. Default: no experts */

@@ -2,7 +2,7 @@ import { CheckpointError } from '@mtl/errors';
 import type { GeluKind } from '@mtl/kernels';
 import type { JsonFields } from './json-fields.js';
 
-/** The properties of a model that have been read so far, by their keys in our configuration. */
+/** The properties of a model that have been read so far, by their keys in this project's configuration. */
 export type KnownProperties = Readonly<Record<string, unknown>>;
 
 /** A property of a model that config.json states. */
@@ -10,12 +10,12 @@ export interface ConfigField {
   /** The property's key in our configuration of a model. */
   readonly key: string;
   /**
-   * Names of the field in config.json. The first name is written. The first name that is present is read.
-   * Empty if the property follows from other fields.
+   * The names of the field in config.json. The first name is used for writing. The first name in a file is
+   * used for reading. The list is empty if the property follows from other fields.
    */
   readonly names: readonly string[];
   /**
-   * True if the names are spellings of the same field. A spelling that was read is not written again next to
+   * True if the names are spellings of the same field. A spelling from a file is not written in addition to
    * the first name.
    */
   readonly hasSpellings?: true;
@@ -110,7 +110,10 @@ export function writeConfigFields(
   return Object.fromEntries(entries.filter(([, value]) => value !== undefined));
 }
 
-/** Returns the field names that are read but never written, because the written name means the same. */
+/**
+ * Returns the field names that are read but never written, because another name with the same meaning is
+ * written.
+ */
 export const listSpellings = (table: readonly ConfigField[]): ReadonlySet<string> =>
   new Set(table.flatMap(({ names, hasSpellings }) => (hasSpellings ? names.slice(1) : [])));
 

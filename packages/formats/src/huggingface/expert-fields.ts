@@ -4,8 +4,8 @@ import type { JsonFields } from './json-fields.js';
 import { checkNumLayers } from './layer-count.js';
 
 /**
- * Makes the field for the number of experts of a layer. transformers 5 writes one of the two names; earlier
- * versions write the name `written` of the model type.
+ * Makes the field for the number of experts of a layer. transformers 5 writes either name. Earlier versions
+ * write the name `written` of the model type.
  */
 const numExperts = (written: 'num_experts' | 'num_local_experts'): ConfigField => {
   const other = written === 'num_experts' ? 'num_local_experts' : 'num_experts';
@@ -23,8 +23,8 @@ const chosenExperts = (otherwise: number): ConfigField => ({
 });
 
 /**
- * The field `norm_topk_prob`: true normalizes the weights of a token's chosen experts to a sum of 1. Our
- * models express this as a softmax over the chosen experts only.
+ * The field `norm_topk_prob`: true normalizes the weights of a token's chosen experts to a sum of 1. This
+ * project's models express this as a softmax over only the chosen experts.
  */
 const normalizedWeights: ConfigField = {
   ...truth('moeRouterPreSoftmax', 'norm_topk_prob', false),
@@ -84,8 +84,8 @@ function denseLayers(fields: JsonFields): readonly number[] {
 }
 
 /**
- * Returns N if exactly every Nth layer has experts, beginning with the first layer; `moeLayerFreq` counts
- * layers in this way.
+ * Returns N if exactly every Nth layer has experts, beginning with the first layer, as `moeLayerFreq` counts
+ * layers.
  */
 function findFrequency(layers: readonly number[]): number | undefined {
   const second = layers.indexOf(1, 1);
@@ -96,7 +96,7 @@ function findFrequency(layers: readonly number[]): number | undefined {
 const expertsOfLayers = (model: Readonly<Record<string, unknown>>): readonly boolean[] =>
   Array.from({ length: model.numLayers as number }, (_, layer) => hasExperts(model, layer));
 
-/** Returns N if exactly every Nth layer has experts, and the N - 1 layers before it have none. */
+/** Returns N if exactly every Nth layer has experts, beginning with layer N. */
 function findSparseStep(layers: readonly boolean[]): number | undefined {
   const step = layers.indexOf(true) + 1;
   return step > 0 && layers.every((has, layer) => has === ((layer + 1) % step === 0)) ? step : undefined;
@@ -117,7 +117,7 @@ const qwenExpertsWith = (perToken: number): readonly ConfigField[] => [
 /** Fields of a Qwen3-MoE's experts. */
 export const qwenExperts = qwenExpertsWith(8);
 
-/** Fields of the experts of a Qwen2-MoE, which also has shared experts. */
+/** The expert fields of a Qwen2-MoE, which has shared experts. */
 export const qwen2Experts: readonly ConfigField[] = [
   ...qwenExpertsWith(4),
   size('moeSharedExpertIntermediateSize', ['shared_expert_intermediate_size']),

@@ -3,7 +3,8 @@ import { describe, expect, it } from 'vitest';
 import { encodeFloats } from './float-bytes.js';
 
 /**
- * Float32 bits of all exponents and both signs, next to what float16 numbers are, and halfway between them.
+ * Yields float32 bits of all exponents and both signs that are close to float16 numbers, or halfway between
+ * two.
  */
 function* hardBits(): Generator<number> {
   const value = new Float32Array(1);

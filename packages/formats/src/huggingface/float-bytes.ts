@@ -1,13 +1,13 @@
 import { bfloat16Bits, float16Bits, float16Value } from '@mtl/kernels';
 
-/** Dtypes of weights that are read, by their safetensors names. */
+/** The dtypes of weights that can be read, by their safetensors names. */
 export const readableDtypes = ['F32', 'BF16', 'F16', 'F64'] as const;
 type ReadableDtype = (typeof readableDtypes)[number];
 
 /** Dtypes of weights that are written. */
 export type WritableDtype = 'F32' | 'BF16' | 'F16';
 
-/** Returns whether weights of a dtype can be read, by its safetensors name. */
+/** Returns true if weights of a dtype can be read, given its safetensors name. */
 export function isReadableDtype(dtype: string): dtype is ReadableDtype {
   return (readableDtypes as readonly string[]).includes(dtype);
 }
@@ -26,8 +26,8 @@ function float16Values(): Float32Array {
 const newFloats: AllocateFloats = (length) => new Float32Array(length);
 
 /**
- * Returns the bytes at an offset that is a multiple of 8, as typed arrays require; copies them if they are
- * not aligned.
+ * Returns the bytes at an offset that is a multiple of 8, because typed arrays need this alignment. Copies
+ * bytes at other offsets.
  */
 function aligned(bytes: Uint8Array): Uint8Array {
   return bytes.byteOffset % 8 === 0 ? bytes : Uint8Array.from(bytes);
@@ -82,16 +82,16 @@ export function encodeFloats(values: Float32Array, dtype: WritableDtype): Uint8A
 export type AllocateFloats = (length: number) => Float32Array;
 
 /**
- * Memory for the temporary copies of one tensor, reused for the next tensor. Without it, arrays would add up
- * until the garbage collector runs. Pages that were never written take no physical memory.
+ * Memory for the temporary copies of a tensor, reused for the next tensor. Without it, new arrays would add
+ * up until the garbage collector runs. Pages that were never written take no physical memory.
  */
 export class ScratchMemory {
   readonly #buffer: ArrayBuffer;
   #used = 0;
 
   /**
-   * Reserves `bytes`, the most that callers should take between two calls of `reset`. A larger request gets a
-   * separate allocation.
+   * Reserves `bytes`, the usual maximum between two calls of `reset`. A larger request gets a separate
+   * allocation.
    */
   constructor(bytes: number) {
     this.#buffer = new ArrayBuffer(bytes);
@@ -102,7 +102,7 @@ export class ScratchMemory {
     return this.#buffer.byteLength;
   }
 
-  /** Makes all memory available again; later calls may overwrite what was taken. */
+  /** Makes all memory available again. Later calls may overwrite earlier results. */
   reset(): void {
     this.#used = 0;
   }

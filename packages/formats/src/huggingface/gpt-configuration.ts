@@ -13,7 +13,7 @@ interface DescribedGpt {
 
 /**
  * Returns the GPT that a config.json of GPT-2, Llama or a model derived from them describes. Sizes are
- * required; other missing fields get the defaults of transformers.
+ * required. Other missing fields have the defaults of transformers.
  *
  * @throws CheckpointError MTL_HUGGING_FACE_CONFIG
  */
@@ -39,7 +39,9 @@ export function parseGptConfiguration(
   return { modelType, configuration, notices };
 }
 
-/** Returns notices about GPT-2's two dropout probabilities; our models have one value for both. */
+/**
+ * Returns notices about GPT-2's two dropout probabilities, because this project's models have only one value.
+ */
 function embeddingDropoutNotices(fields: JsonFields, { hiddenDropout }: GptModelConfiguration): string[] {
   const embeddingDropout = fields.optional('embd_pdrop', 'a number', 0.1);
   if (embeddingDropout < 0 || embeddingDropout >= 1) {
@@ -51,7 +53,7 @@ function embeddingDropoutNotices(fields: JsonFields, { hiddenDropout }: GptModel
   ];
 }
 
-/** Returns the ids of the tokens that end a text. `eos_token_id` is one id, a list of ids, or absent. */
+/** Returns the ids of the tokens that end a text. `eos_token_id` may be an id, a list of ids, or absent. */
 export function parseEndTokens(fields: JsonFields, vocabularySize: number): readonly number[] | undefined {
   const value = fields.values.eos_token_id;
   if (value === undefined || value === null) return undefined;
@@ -61,7 +63,7 @@ export function parseEndTokens(fields: JsonFields, vocabularySize: number): read
     // transformers writes GPT-2's end token 50256 by default, even for a smaller vocabulary
     return ids.filter((id) => id < vocabularySize);
   }
-  throw fields.refuse('eos_token_id', 'a token id or a list of them');
+  throw fields.refuse('eos_token_id', 'a token id or a list of token ids');
 }
 
 /** Returns the config.json fields of a GPT-2, a Llama or a model derived from Llama. */

@@ -24,7 +24,7 @@ const gpt2Prefix = 'transformer.';
 /**
  * Returns the weight names in files of a model type.
  *
- * @param tensors the names in the files that are read. Default: the current names, for files that are written
+ * @param tensors the names in a file to read. Default: the current names, for writing
  */
 export function gptWeightNames(
   modelType: GptTypeName,
@@ -43,8 +43,8 @@ export function gptWeightNames(
 }
 
 /**
- * Returns the embedding's name in files of a model type, and the function that converts names in files to
- * names in the mappings.
+ * Returns the name of the embedding in files of a model type, and a function from names in files to names in
+ * the mappings.
  */
 export const gptEmbedding = (modelType: GptTypeName) =>
   modelType === 'gpt2'
@@ -61,8 +61,8 @@ const embeddingNamed = (embedding: string, prefix: string) => ({
 });
 
 /**
- * Returns the columns of transformers' c_attn that correspond to the outputs of our qkv [A, 3, D]. c_attn has
- * all queries first, then all keys, then all values; our qkv has query, key and value of each head next to
+ * Returns the columns of transformers' c_attn in the order of the outputs of this project's qkv [A, 3, D].
+ * c_attn has all queries, then all keys, then all values. qkv has query, key and value of each head next to
  * each other.
  */
 export function qkvColumns(hiddenSize: number, numHeads: number): Int32Array {
@@ -109,8 +109,9 @@ function layerMappings(layer: number, model: GptModelConfiguration, columnOf: In
 }
 
 /**
- * Returns the mappings of transformers' GPT-2. Names have no prefix `transformer.`, which files never add to
- * `lm_head.weight`. transformers stores GPT-2's linear layers as Conv1D, whose weights are [I, O].
+ * Returns the mappings of transformers' GPT-2. The names have no prefix `transformer.`. Files add this prefix
+ * to all names except `lm_head.weight`. transformers stores GPT-2's linear layers as Conv1D with weights [I,
+ * O].
  */
 function gpt2WeightMappings(model: GptModelConfiguration): WeightMapping[] {
   const { hiddenSize, vocabularySize, maxPositionEmbeddings, numLayers } = model;

@@ -1,13 +1,12 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** Matches the directory of one commit of a model in the cache of Hugging Face's tools. */
+/** Matches the directory of a model's commit in the cache of Hugging Face's tools. */
 const snapshot = /[\\/]models--[^\\/]+[\\/]snapshots[\\/][0-9a-f]{40}[\\/]?$/;
 
 /**
- * Returns whether a directory in the cache of Hugging Face's tools lacks the model's weights. Dry runs and
- * plans download only its JSON files. Loading the weights from it fails as for every directory without
- * weights.
+ * Returns true if a directory in the cache of Hugging Face's tools lacks the model's weights. Dry runs and
+ * plans download only its JSON files. Loading weights from it fails as for every directory without weights.
  */
 export function isConfigurationAlone(directory: string): boolean {
   if (!snapshot.test(directory)) return false;

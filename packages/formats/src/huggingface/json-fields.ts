@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { CheckpointError } from '@mtl/errors';
 import { fileProblem, readRegularFile } from '@mtl/errors/files';
 
-// Larger than any configuration: a larger file is not one.
+// The maximum size of a configuration. A larger file is not a configuration.
 const maximumBytes = 1 << 26;
 
 /** Wording of error messages about fields. */
@@ -43,7 +43,7 @@ export class JsonFields {
   /**
    * Reads the object in a file.
    *
-   * @returns undefined where there is no such file
+   * @returns undefined if the file does not exist
    */
   static async read(path: string): Promise<JsonFields | undefined> {
     let text: string;
@@ -66,7 +66,7 @@ export class JsonFields {
   }
 
   /**
-   * Returns the field under the first of its names that is present. null counts as absent, so its default is
+   * Returns the value of the first of the names that exists. null counts as absent, so that the default is
    * returned.
    */
   optional<T>(names: string | readonly string[], kind: Kind, otherwise: T): T {
@@ -87,7 +87,7 @@ export class JsonFields {
 
   /**
    * Returns the error for a field whose value no supported model has. `what` names the component that needs
-   * the value; default: the model.
+   * the value. Default: the model.
    */
   unsupported(
     name: string,
@@ -107,7 +107,7 @@ export class JsonFields {
     });
   }
 
-  /** Returns the error for a field whose value cannot be used. */
+  /** Returns the error for a field with an unusable value. */
   refuse(name: string, expected: string): CheckpointError {
     const value = this.values[name];
     const problem = value === undefined ? 'missing, and its default does not fit' : JSON.stringify(value);
@@ -130,8 +130,8 @@ function refused(path: string, problem: string, expected?: string, terms = confi
 const stringOrWord = /"(?:[^"\\]|\\.)*"|-?\b(?:Infinity|NaN)\b/g;
 
 /**
- * Parses JSON as Python writes it. `Infinity`, `-Infinity` and `NaN` do not exist in JSON; they become
- * `{"__float__": "Infinity"}` and so on, the notation of transformers 5.
+ * Parses JSON as Python writes it. `Infinity`, `-Infinity` and `NaN`, which JSON lacks, become `{"__float__":
+ * "Infinity"}` and so on, in the notation of transformers 5.
  *
  * @throws SyntaxError
  */

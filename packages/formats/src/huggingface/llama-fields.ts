@@ -3,7 +3,7 @@ import type { JsonFields } from './json-fields.js';
 
 /**
  * Makes the field for the number of key-value heads. null means one per query head. A missing field means
- * `otherwise`, transformers' default for the model type; without `otherwise`, one per query head.
+ * `otherwise`, transformers' default for the model type, or one per query head without `otherwise`.
  */
 export const keyValueHeads = ({
   otherwise,
@@ -33,8 +33,8 @@ export const keyValueHeads = ({
 ];
 
 /**
- * Makes the field for the size of a head. The default is `otherwise`, or else hidden size / heads. `isRare`:
- * the field is written only if it differs from the default, as in Qwen2.
+ * Makes the field for the size of a head. The default is `otherwise`, or hidden size / heads without
+ * `otherwise`. `isRare`: the field is written only if it differs from the default, as in Qwen2.
  */
 export const headSize = ({ otherwise, isRare }: { otherwise?: number; isRare?: true } = {}): ConfigField => ({
   key: 'kvChannels',
@@ -92,7 +92,7 @@ export const llamaBiases: ConfigField = {
   writeOthers: (value) => ({ mlp_bias: value ?? true }),
 };
 
-/** The field for biases of attention in a Qwen3 or an OLMoE; only models without them are supported. */
+/** The field for biases of attention in a Qwen3 or an OLMoE. Models with such biases are not supported. */
 export const noAttentionBiases: ConfigField = {
   key: 'addBiasLinear',
   names: ['attention_bias'],

@@ -18,7 +18,7 @@ import {
 } from './weight-mapping.js';
 
 /**
- * Prefix of the base model's names (LlamaModel and its derivatives) in files of models with a head
+ * The prefix of the base model's names (LlamaModel and its derivatives) in files of models with a head
  * (LlamaForCausalLM).
  */
 export const llamaPrefix = 'model.';
@@ -96,9 +96,9 @@ function layerMappings(
 }
 
 /**
- * Returns the mappings of transformers' Llama, Mistral, Qwen2, Qwen3 and their mixtures of experts. Names
- * have no prefix `model.`, which files never add to `lm_head.weight`. These files store query, key and value
- * as separate tensors, and gate and value of SwiGLU too.
+ * Returns the mappings of transformers' Llama, Mistral, Qwen2, Qwen3 and their mixtures of experts. The names
+ * have no prefix `model.`. Files add this prefix to all names except `lm_head.weight`. Files store query, key
+ * and value as separate tensors, as well as gate and value of SwiGLU.
  */
 function llamaWeightMappings(
   model: GptModelConfiguration,
@@ -121,7 +121,7 @@ function llamaWeightMappings(
 const ignored = /^layers\.\d+\.self_attn\.rotary_emb\.inv_freq$|^lm_head\.weight$/;
 
 /**
- * Returns the weight names in files of a Llama or of a model derived from Llama.
+ * Returns the weight names in files of a Llama or a derived model.
  *
  * @param options.experts how files store experts, for a model that has experts
  * @param options.canonical returns the current name of a tensor, given a name that transformers no longer
@@ -150,7 +150,7 @@ interface ExpertNames {
   readonly gate: string;
   readonly up: string;
   readonly down: string;
-  /** True if all experts of a layer are stored as one tensor, as in the memory of transformers 5. */
+  /** True if a single tensor stores all experts of a layer, as in the memory of transformers 5. */
   readonly isFused: boolean;
 }
 
@@ -177,8 +177,9 @@ export const canonicalOfMixtral = (name: string): string =>
   name.replace(/^(layers\.\d+\.)mlp\./, `$1${mixtralNames.block}.`);
 
 /**
- * Returns the mappings of a layer with experts: router, experts and shared experts. Like our models, files
- * have the gates of an expert before its values. The experts are separate tensors, or one tensor for all.
+ * Returns the mappings of a layer with experts: router, experts and shared experts. As in this project's
+ * models, the gates of an expert precede its values. Experts are separate tensors, or one tensor for all
+ * experts.
  *
  * @param options.ours prefix of our names, such as `decoder.layers.0.mlp.`
  * @param options.theirs prefix of the layer in files, such as `layers.0.`

@@ -21,12 +21,12 @@ import { composedRuns, fillRuns, type ValueRange, type ValueRun } from './value-
 import { chooseTerms, type WeightFiles, weightsRefused } from './weight-files.js';
 import type { WeightMapping } from './weight-mapping.js';
 
-/** The number of values that are converted at a time, where files can be read in parts. */
+/** the number of values to convert at a time if files can be read in slices */
 const usualValuesAtOnce = 2 ** 22;
 
 /**
- * Rejects files in which a tied pair of tensors has different values: transformers would compute with both
- * tensors.
+ * Rejects files in which a tied pair of tensors has different values, because transformers would compute with
+ * both tensors.
  *
  * @throws CheckpointError MTL_HUGGING_FACE_WEIGHTS
  */
@@ -62,8 +62,7 @@ async function isSame(weights: WeightFiles, one: string, other: string): Promise
 }
 
 /**
- * Copies the box `slices` out of a row-major tensor; returns the tensor itself if the box is the whole
- * tensor.
+ * Copies the box `slices` of a row-major tensor. Returns the tensor itself if the box is the whole tensor.
  */
 function extractBox(
   values: Float32Array,
@@ -77,7 +76,7 @@ function extractBox(
   return box;
 }
 
-/** Returns whether a finite number of dtype `from` may become infinite in dtype `to`. */
+/** Returns true if a finite number of dtype `from` may become infinite in dtype `to`. */
 function overflows(from: string, to: WritableDtype): boolean {
   const maxima: Readonly<Record<string, number>> = { F16: 1, BF16: 2, F32: 3, F64: 4 };
   return maxima[from]! > maxima[to]!;
@@ -89,7 +88,7 @@ const valuesOfBox = ({ slices }: Pick<LogicalTensor, 'slices'>): number =>
 const bytesOfBox = (tensor: Pick<LogicalTensor, 'slices' | 'dtype'>): number =>
   valuesOfBox(tensor) * dtypeBytes[tensor.dtype];
 
-/** Returns the runs of values that copy a range of a box from the whole tensor. */
+/** Returns the runs of values that copy a range of a box from the complete tensor. */
 function runsOfRange(plan: RunPlan, { start, end }: ValueRange): readonly ValueRun[] {
   const length = plan.runBytes;
   const runs: ValueRun[] = [];
@@ -112,10 +111,10 @@ interface Filled {
 }
 
 /**
- * The opened weights of a model, which fill logical tensors. Peak memory: where files can be read in parts,
- * 2^22 values as stored and in float32. Otherwise, or where files order the values of rows in another way,
- * the largest tensor: its bytes in the file, in float32 and in our layout. A tensor without memory of its own
- * also takes its box.
+ * The opened weights of a model, which fill logical tensors. Peak memory if files can be read in slices: 2^22
+ * values as stored and in float32. Otherwise, or if files have rows in another order, peak memory is the
+ * largest tensor: its bytes in the file, in float32 and in our layout. A tensor without its own memory also
+ * takes its box.
  */
 export class MappedWeights {
   readonly #weights: WeightFiles;
@@ -149,7 +148,7 @@ export class MappedWeights {
     return mapped;
   }
 
-  /** Fills logical tensors: all or some tensors of the model, whole or slices. */
+  /** Fills tensors of the model, or slices of tensors. */
   async load(tensors: readonly LogicalTensor[]): Promise<void> {
     const filled = tensors.map((tensor) => ({
       tensor,
@@ -165,35 +164,34 @@ export class MappedWeights {
       boxes.reset();
       const spare = () => boxes.bytes(bytesOfBox(one.tensor));
       await fillTensor(one.tensor, spare, async (memory) => {
-        if (one.mapping.runsOf === undefined) await this.#fillWhole(one, memory);
+        if (one.mapping.listRuns === undefined) await this.#fillWhole(one, memory);
         else await this.#fillParts(one, memory);
       });
     }
   }
 
-  /** Returns the largest number of a tensor's values that are converted at a time. */
-  #partOf({ tensor, mapping }: Filled): number {
-    const isInParts = mapping.runsOf !== undefined && this.#weights.readsRanges === true;
+  /** Returns the number of a tensor's values that are converted at a time. */
+  #countAtOnce({ tensor, mapping }: Filled): number {
+    const isInParts = mapping.listRuns !== undefined && this.#weights.readsRanges === true;
     return isInParts ? this.#valuesAtOnce : tensor.globalShape.reduce((product, size) => product * size, 1);
   }
 
   /**
    * Returns the bytes of all copies that exist while a part of a tensor is read: the bytes in the file, their
-   * values, the values in our order, and this rank's box. Twice as many values are counted because reordered
-   * rows need them.
+   * values, the values in our order, and this rank's box. Reordered rows need twice the values.
    */
   #bytesOnTheWay(filled: Filled): number {
     const volume = filled.tensor.globalShape.reduce((product, size) => product * size, 1);
-    return Math.min(volume, 2 * this.#partOf(filled)) * (Float64Array.BYTES_PER_ELEMENT + 3 * 4) + 64;
+    return Math.min(volume, 2 * this.#countAtOnce(filled)) * (Float64Array.BYTES_PER_ELEMENT + 3 * 4) + 64;
   }
 
   /** Fills the box of a tensor part by part. float32 values are read directly into the box. */
   async #fillParts(filled: Filled, memory: Uint8Array): Promise<void> {
     const { tensor, mapping, dtype } = filled;
     const plan = runsOfBox(tensor);
-    const runs = mapping.sources.map((_, source) => mapping.runsOf!(source));
+    const runs = mapping.sources.map((_, source) => mapping.listRuns!(source));
     const total = valuesOfBox(tensor);
-    const [atOnce, size] = [this.#partOf(filled), dtypeBytes[dtype]];
+    const [atOnce, size] = [this.#countAtOnce(filled), dtypeBytes[dtype]];
     for (let start = 0; start < total; start += atOnce) {
       this.#reset();
       const end = Math.min(start + atOnce, total);
@@ -215,7 +213,7 @@ export class MappedWeights {
     }
   }
 
-  /** Fills the box of a tensor after reading all of its sources whole. */
+  /** Fills the box of a tensor after reading all sources of the tensor completely. */
   async #fillWhole({ tensor, mapping, dtype }: Filled, memory: Uint8Array): Promise<void> {
     this.#reset();
     const read: Float32Array[] = [];
@@ -280,7 +278,7 @@ export class MappedWeights {
   }
 
   /**
-   * Refuses values that overflowed in the dtype.
+   * Rejects values that overflowed in the dtype.
    *
    * @throws CheckpointError MTL_NOT_FINITE, with the file's name for the tensor
    */
@@ -299,8 +297,7 @@ const viewAsFloats = ({ buffer, byteOffset, byteLength }: Uint8Array): Float32Ar
   new Float32Array(buffer, byteOffset, byteLength / 4);
 
 /**
- * Fills logical tensors from opened files: all or some tensors of the model, whole or slices. Memory as for
- * {@link MappedWeights}.
+ * Fills tensors of the model, or slices of tensors, from opened files. Memory as for {@link MappedWeights}.
  */
 export async function loadMappedWeights(options: {
   readonly weights: WeightFiles;

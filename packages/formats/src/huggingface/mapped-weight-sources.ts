@@ -45,8 +45,8 @@ const countBytes = ({ globalShape, dtype }: LogicalTensor): number =>
   globalShape.reduce((product, size) => product * size, dtypeBytes[dtype]);
 
 /**
- * Reads whole tensors and converts them to the layout of a file. Each read overwrites the values of the
- * previous one. Memory: a tensor in its dtype, in float32, and in the layout of the file, as far as these
+ * Reads complete tensors and converts them to the layout of a file. Each read overwrites the values of the
+ * previous read. Memory: a tensor in its dtype, in float32, and in the layout of the file, as far as these
  * differ.
  */
 export class WholeTensors {
@@ -60,8 +60,8 @@ export class WholeTensors {
   }
 
   /**
-   * Returns the values of one of a tensor's sources. If sources are read in order from the first, the tensor
-   * is read only once.
+   * Returns the values of a source of a tensor. If all sources are read in order, the tensor itself is read
+   * only once.
    */
   async read({ mapping, tensor }: MappedTensor, source: number): Promise<Float32Array> {
     if (this.#last?.mapping !== mapping || source === 0) {
@@ -86,7 +86,7 @@ export class WholeTensors {
 
 /**
  * Returns the tensors of a safetensors directory, to be read in this order. Each read overwrites the values
- * of the previous one. A tensor that is stored as several consecutive tensors is read once. Peak memory: the
+ * of the previous read. A tensor that is stored as several consecutive tensors is read once. Peak memory: the
  * largest tensor twice in float32, and a third time if the layouts differ.
  */
 export function mappedWeightSources(options: {

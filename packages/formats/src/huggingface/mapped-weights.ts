@@ -8,17 +8,17 @@ import type { WeightMapping } from './weight-mapping.js';
 export interface WeightNames {
   readonly mappings: readonly WeightMapping[];
   /**
-   * Prefix of the base model's names in a file of a model with a head, such as `transformer.`. Files of the
-   * base model alone have no prefix.
+   * The prefix of the base model's names in a file of a model with a head, such as `transformer.`. Files of
+   * only the base model have no prefix.
    */
   readonly prefix: string;
   /**
-   * Returns whether files may contain a name (without prefix) that is not read, such as buffers of older
-   * versions and tied weights.
+   * Returns true if files may contain a name (without prefix) that is ignored, such as a buffer of older
+   * versions or a tied weight.
    */
   isIgnored(name: string): boolean;
   /**
-   * Names (without prefix) of tensors that repeat another tensor, with the name of that tensor. If a file
+   * Names (without prefix) of tensors that repeat another tensor, with the other tensor's name. If a file
    * contains both, their values must be equal.
    */
   readonly copies?: Readonly<Record<string, string>>;
@@ -33,8 +33,8 @@ const sameShape = (a: readonly number[], b: readonly number[]): boolean =>
   a.length === b.length && a.every((size, dim) => size === b[dim]);
 
 /**
- * Returns the names in the files by the names in the mappings. All weights are checked here, before any
- * tensor is filled: each tensor exists, with its shape and a readable dtype, and no tensor remains.
+ * Returns the names in the files by the names in the mappings. Checks all weights before any tensor is
+ * filled: each tensor exists with its shape and a readable dtype, and no other tensor exists.
  */
 export function resolveNames(
   weights: Pick<WeightFiles, 'path' | 'tensors' | 'terms'>,
@@ -82,7 +82,7 @@ export function resolveNames(
 /** Matches names of heads, which have no prefix in any file. */
 const ofHead = /^(lm_head|cls|classifier|qa_outputs)\./;
 
-/** Returns the name under which these files would store a tensor. */
+/** Returns a tensor's name in these files. */
 function nameInFile(
   name: string,
   { weights, prefix }: { weights: Pick<WeightFiles, 'tensors'>; prefix: string },

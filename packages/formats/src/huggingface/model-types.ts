@@ -20,26 +20,28 @@ import {
   smolLm3Windows,
 } from './window-fields.js';
 
-/** The kinds of supported models; each model type of the transformers library belongs to one kind. */
+/** The kinds of supported models. Each model type of the transformers library belongs to one kind. */
 export type HuggingFaceModelKind = 'gpt' | 'bert';
 
-/** Describes the models of one `model_type` of the transformers library. */
+/** Describes the models with a certain `model_type` in the transformers library. */
 export interface ModelType {
   readonly kind: HuggingFaceModelKind;
   /** transformers' class of this model with its pretraining heads. */
   readonly className: string;
   /** A name for such models in messages. */
   readonly name: string;
-  /** The programs that train such a model, and the options that they have instead of its directory. */
+  /** The programs that train such a model, and their options in place of its directory. */
   readonly trainedWith: string;
-  /** True if transformers.js does not know the shapes of the type's cache. Default: it does. */
+  /**
+   * True if transformers.js does not know the cache shapes of this type. Default: transformers.js knows them.
+   */
   readonly lacksOnnxCache?: true;
   /**
-   * Fields of config.json that correspond to no property of our models. A field that is present must have a
-   * value of the given type.
+   * Fields of config.json without a corresponding property in this project's models. A field that is present
+   * must have a value of the given type.
    */
   readonly typed: Readonly<Record<string, 'true or false' | 'a string'>>;
-  /** The properties of a model that config.json states, in the order in which they are read. */
+  /** The properties of a model in config.json, in the order of reading. */
   readonly fields: readonly ConfigField[];
   /** Properties that all models of the type have, and config.json does not state. */
   readonly fixed: Readonly<Record<string, unknown>>;
@@ -70,7 +72,7 @@ const llamaSizesWith = (ffnHiddenSize: ConfigField): readonly ConfigField[] => [
 const llamaSizes = llamaSizesWith(size('ffnHiddenSize', ['intermediate_size']));
 
 /**
- * Returns the other fields that a Llama and the models derived from it have in common.
+ * Returns the other fields that Llama and its derived models have in common.
  *
  * @param options the values if a file lacks a field. Default: an epsilon of 1e-6, a base of 10,000 and untied
  *   embeddings
@@ -94,13 +96,13 @@ const listLlamaNumbers = ({
 
 const llamaNumbers = listLlamaNumbers();
 
-/** The field for biases of a StableLM: only queries, keys and values have them, or no layer. */
+/** The field for biases of a StableLM. Either queries, keys and values have biases, or no layer has them. */
 const stableLmBiases: ConfigField = {
   ...truth('addQkvBias', 'use_qkv_bias', false),
   write: (value) => value ?? false,
 };
 
-/** The field for norms of queries and keys of a StableLM; only models without them are supported. */
+/** The field for norms of queries and keys of a StableLM. Models with such norms are not supported. */
 const noHeadNorms: ConfigField = {
   key: 'qkLayernorm',
   names: ['qk_layernorm'],
@@ -111,7 +113,7 @@ const noHeadNorms: ConfigField = {
   write: () => false,
 };
 
-/** Properties that all these models have. The activation follows from the field `swiglu`. */
+/** Common properties of all these models. The field `swiglu` determines the activation. */
 const llamaFixed = {
   normalization: 'RMSNorm',
   hiddenDropout: 0,
@@ -135,8 +137,8 @@ const bertFields: readonly ConfigField[] = [
 ];
 
 /**
- * The fields for the position embeddings of a RoFormer (Su et al. 2021). It rotates pairs of neighbouring
- * features with the original frequencies. In all other properties a RoFormer equals a BERT.
+ * The fields for the position embeddings of a RoFormer (Su et al. 2021), which rotates pairs of neighbouring
+ * features with the original frequencies. In all other properties, a RoFormer equals a BERT.
  */
 const roformerFields: readonly ConfigField[] = [
   {
@@ -169,8 +171,8 @@ const gptCommands = 'train it with gpt-train, or pass a BERT';
 
 /**
  * The supported models of the transformers library, by `model_type`. Each property of a model is one line:
- * its key in our configuration, its names in config.json (the first is written), its valid values, and
- * transformers' default.
+ * its key in this project's configuration, its names in config.json (the first is used for writing), its
+ * valid values, and transformers' default.
  */
 export const modelTypes = {
   gpt2: {
@@ -443,6 +445,6 @@ export type BertTypeName = 'bert' | 'roformer';
 export const listModelTypes = (kind: HuggingFaceModelKind): readonly ModelTypeName[] =>
   (Object.keys(modelTypes) as ModelTypeName[]).filter((name) => modelTypes[name].kind === kind);
 
-/** Returns the description of a `model_type`; undefined for an unsupported one. */
+/** Returns the description of a `model_type`; undefined for an unsupported type. */
 export const findModelType = (name: string): ModelType | undefined =>
   Object.hasOwn(modelTypes, name) ? modelTypes[name as ModelTypeName] : undefined;

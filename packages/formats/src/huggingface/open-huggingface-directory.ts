@@ -10,7 +10,7 @@ import { findModelType, type HuggingFaceModelKind } from './model-types.js';
 import { tokenizerFilesIn } from './tokenizer-files-in.js';
 import { checkSupported } from './unsupported-features.js';
 
-/** The files of a transformers model directory, without its weights. */
+/** The files of a transformers model directory, except its weights. */
 interface HuggingFaceDirectory {
   readonly directory: string;
   /** The fields of config.json. */
@@ -54,7 +54,7 @@ export async function openHuggingFaceDirectory(directory: string): Promise<Huggi
 
 /** The weights of a model in open files. The caller closes them. */
 export interface OpenedWeights {
-  /** Fills logical tensors: all or some tensors of the model, whole or slices. */
+  /** Fills tensors of the model, or slices of tensors. */
   load(tensors: readonly LogicalTensor[]): Promise<void>;
   close(): Promise<void>;
   [Symbol.asyncDispose](): Promise<void>;
@@ -102,7 +102,7 @@ export async function loadHuggingFaceWeights(
  * Returns the kind of the model in a directory of the transformers library, by its `model_type`.
  *
  * @throws CheckpointError MTL_HUGGING_FACE_CONFIG when config.json is missing or broken, or describes an
- *   unsupported model; the error then names the missing feature
+ *   unsupported model. The error names the missing feature
  */
 export async function huggingFaceModelKind(directory: string): Promise<HuggingFaceModelKind> {
   const { fields } = await openHuggingFaceDirectory(directory);

@@ -3,8 +3,7 @@ import { basename, dirname, join, resolve } from 'node:path';
 import { CheckpointError, MtlError } from '@mtl/errors';
 
 /**
- * A directory to write, and the codes of errors about it. Default: the error codes for Hugging Face
- * directories.
+ * A directory to write, and the error codes for it. Default: the error codes for Hugging Face directories.
  */
 interface PublishedDirectory {
   readonly directory: string;
@@ -14,7 +13,7 @@ interface PublishedDirectory {
   readonly failed?: `MTL_${string}`;
 }
 
-/** Rejects a target directory that is not empty: its files would mix with the written ones. */
+/** Rejects a target directory that is not empty, because its files would mix with the written files. */
 async function checkTarget(directory: string, exists: `MTL_${string}`): Promise<void> {
   const present = await readdir(directory).catch((error: NodeJS.ErrnoException) => {
     if (error.code === 'ENOENT') return [];
@@ -30,7 +29,7 @@ async function checkTarget(directory: string, exists: `MTL_${string}`): Promise<
 
 /**
  * Writes a directory atomically: `write` fills a temporary directory next to it, which is renamed at the end.
- * After an error neither directory exists.
+ * After an error, neither directory exists.
  *
  * @throws CheckpointError MTL_HUGGING_FACE_EXISTS when the directory is not empty, MTL_HUGGING_FACE_IO, or
  *   the codes of `target`; any coded error that `write` throws

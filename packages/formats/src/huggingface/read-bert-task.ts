@@ -8,8 +8,8 @@ interface StatedTask {
 }
 
 /**
- * Returns the task that a directory of the transformers library states: the class of its model, and the names
- * of its classes. Undefined for a pretrained model.
+ * Returns the task in a directory of the transformers library: the class of its model, and the names of its
+ * labels. Undefined for a pretrained model.
  *
  * @throws CheckpointError MTL_HUGGING_FACE_CONFIG
  */
@@ -19,7 +19,7 @@ export async function readBertTask(directory: string): Promise<StatedTask | unde
   if (className.endsWith('ForQuestionAnswering')) return { task: { kind: 'span' } };
   if (className.endsWith('ForMultipleChoice')) return { task: { kind: 'multiple-choice' } };
   if (!className.endsWith('ForSequenceClassification')) return undefined;
-  // transformers has two classes by default, and writes no names for them
+  // transformers has two labels by default, and writes no names for them
   const names = (fields.values.id2label ?? { 0: 'LABEL_0', 1: 'LABEL_1' }) as Readonly<
     Record<string, string>
   >;

@@ -22,11 +22,11 @@ export interface HuggingFaceBert {
    * differ.
    */
   readonly dtype: string | undefined;
-  /** The tokenizer's files in the directory, paths by file name, as `writeHuggingFaceBert` takes them. */
+  /** The tokenizer's files in the directory: paths by file name, in the form for `writeHuggingFaceBert`. */
   readonly tokenizerFiles: Readonly<Record<string, string>>;
   /**
-   * Fills logical tensors from the weights: all or some tensors of the model, whole or slices. For training
-   * pass the master weights (`weightTensors` of @mtl/trainer), then call `refreshModel`. For inference pass
+   * Fills tensors of the model, or slices of tensors, from the weights. For training pass the master weights
+   * (`weightTensors` of @mtl/trainer), then call `refreshModel`. For inference pass
    * `parameterTensors(stage.parameters)`.
    *
    * @throws CheckpointError before anything is written: MTL_HUGGING_FACE_WEIGHTS when names, shapes or dtypes
@@ -38,13 +38,13 @@ export interface HuggingFaceBert {
 
 /**
  * Reads a BERT directory of the transformers library: config.json, and weights in safetensors (one file, or
- * shards with their index). The model was saved from BertForPreTraining, BertForMaskedLM or
- * RoFormerForMaskedLM. Its layer norms come after the sublayers.
+ * shards with their index). The class of the saved model must be BertForPreTraining, BertForMaskedLM or
+ * RoFormerForMaskedLM. Its layer norms follow the sublayers.
  *
  * @param options.makeVocabularySizeDivisibleBy pads our embedding to a multiple of this number of rows;
  *   default 128, as in Megatron-LM
- * @param options.sentenceOrderHead whether to load the pooler and the sentence-order head; default: if the
- *   file has them
+ * @param options.sentenceOrderHead true to load the pooler and the sentence-order head. Default: true if the
+ *   file has both
  * @throws CheckpointError MTL_HUGGING_FACE_CONFIG when config.json is missing, broken or needs an unsupported
  *   feature; MTL_HUGGING_FACE_WEIGHTS when names, shapes or dtypes of the weights do not match config.json;
  *   MTL_SAFETENSORS_*
@@ -56,7 +56,8 @@ export async function readHuggingFaceBert(options: {
 }): Promise<HuggingFaceBert> {
   const { directory, makeVocabularySizeDivisibleBy = 128 } = options;
   const { fields, dtype, tokenizerFiles } = await openHuggingFaceDirectory(directory);
-  // before the weights are opened, so that an unsupported feature is reported even if the weights are missing
+  // parsed before the weights are opened, so that an unsupported feature is reported even if the weights are
+  // missing
   const described = parseBertConfiguration(fields, {
     makeVocabularySizeDivisibleBy,
     sentenceOrderHead: true,
@@ -99,8 +100,8 @@ async function hasSentenceHead(directory: string): Promise<boolean> {
 
 interface HuggingFaceBertForTask extends HuggingFaceBert {
   /**
-   * The names of the parameters that the directory has. The other parameters of a BertTaskStage keep their
-   * initial values.
+   * The names of the parameters in the directory. The other parameters of a BertTaskStage keep their initial
+   * values.
    */
   readonly parameterNames: ReadonlySet<string>;
 }

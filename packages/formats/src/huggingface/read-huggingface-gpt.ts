@@ -26,19 +26,19 @@ export interface HuggingFaceGpt {
    * differ.
    */
   readonly dtype: string | undefined;
-  /** Ids of the tokens that end a text, from generation_config.json or else config.json. */
+  /** Ids of the tokens that end a text, from generation_config.json, or from config.json without it. */
   readonly endTokens: readonly number[];
-  /** The fields of generation_config.json, if it exists: temperature, top_k, top_p and others. */
+  /** The fields of generation_config.json, if the file exists: temperature, top_k, top_p and others. */
   readonly generationDefaults: Readonly<Record<string, unknown>> | undefined;
   /** The other config.json fields of the original model, for `writeHuggingFaceGpt`. */
   readonly origin: HuggingFaceOrigin;
-  /** The tokenizer's files in the directory, paths by file name, as `writeHuggingFaceGpt` takes them. */
+  /** The tokenizer's files in the directory: paths by file name, in the form for `writeHuggingFaceGpt`. */
   readonly tokenizerFiles: Readonly<Record<string, string>>;
   /** Notes for the user. */
   readonly notices: readonly string[];
   /**
-   * Fills logical tensors from the weights: all or some tensors of the model, whole or slices. For training
-   * pass the master weights (`weightTensors` of @mtl/trainer), then call `refreshModel`. For inference pass
+   * Fills tensors of the model, or slices of tensors, from the weights. For training pass the master weights
+   * (`weightTensors` of @mtl/trainer), then call `refreshModel`. For inference pass
    * `parameterTensors(stage.parameters)`.
    *
    * @throws CheckpointError before anything is written: MTL_HUGGING_FACE_WEIGHTS when names, shapes or dtypes
@@ -47,7 +47,7 @@ export interface HuggingFaceGpt {
    */
   load(tensors: readonly LogicalTensor[]): Promise<void>;
   /**
-   * Opens the weights, for tensors that are loaded one after another. The caller closes them.
+   * Opens the weights, to load tensors one after the other. The caller closes them.
    *
    * @throws as `load`
    */
@@ -102,8 +102,7 @@ export async function readHuggingFaceGpt(options: {
 }
 
 /**
- * Returns a notice about shards that are not read because a single file exists; transformers does not read
- * them either.
+ * Returns a notice about ignored shards. They are ignored because a single file exists, as in transformers.
  */
 function unreadIndex(directory: string): readonly string[] {
   const [single, index] = ['model.safetensors', 'model.safetensors.index.json'] as const;

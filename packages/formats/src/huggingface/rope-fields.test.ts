@@ -33,7 +33,7 @@ const yarn = { rope_type: 'yarn', factor: 40, original_max_position_embeddings: 
 const readYarn = (parameters: Values): PositionVariants =>
   read({ rope_parameters: { ...yarn, rope_theta: 10_000, ...parameters } });
 
-/** Returns the rope parameters that are written for a model, without the parameters that all models have. */
+/** Returns the rope parameters that are written for a model, except the parameters that all models have. */
 function writtenYarn(model: PositionVariants): Values {
   const { rope_type, factor, original_max_position_embeddings, rope_theta, ...others } = written(model)
     .rope_parameters as Values;
@@ -56,8 +56,7 @@ describe.each(fixture.frequencies)('transformers computes $parameters with heads
   it('as it is computed here', () => {
     const specification = rotarySpecification(model, known.headSize)!;
     rotaryFrequencies(specification).forEach((frequency, i) => {
-      // float32: this and the other library compute powers differently, so a few values are rounded
-      // differently
+      // float32: the two libraries compute powers differently, so a few values are rounded differently
       expect(Math.abs(frequency / known.frequencies[i]! - 1), `${i}`).toBeLessThan(5e-7);
     });
     expect(known.frequencies).toHaveLength(known.headSize / 2);
@@ -93,7 +92,7 @@ describe('the concentration of a model with yarn', () => {
   });
 
   it.each<[PositionVariants, number]>([
-    // Megatron-LM uses an mscale of 0 as it is, so the file gets the resulting factor
+    // Megatron-LM does not replace an mscale of 0 by a default, so the file gets the resulting factor
     [{ mscale: 0.7, mscaleAllDim: 0 }, 1 + 0.07 * Math.log(40)],
     [{ mscale: 0, mscaleAllDim: 1 }, 1 / (1 + 0.1 * Math.log(40))],
     [{ mscale: 0, mscaleAllDim: 0 }, 1],
@@ -106,7 +105,7 @@ describe('the concentration of a model with yarn', () => {
 });
 
 describe('further parameters of yarn', () => {
-  it('are written where they are not those of transformers', () => {
+  it('are written where they differ from transformers', () => {
     const others = { beta_fast: 16, beta_slow: 2, truncate: false };
     expect(writtenYarn(readYarn(others))).toEqual(others);
     expect(writtenYarn(readYarn({ beta_fast: 32, beta_slow: null, truncate: true }))).toEqual({});

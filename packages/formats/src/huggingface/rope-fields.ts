@@ -5,7 +5,7 @@ import type { JsonFields } from './json-fields.js';
 
 type Values = Readonly<Record<string, unknown>>;
 
-/** Names of parameters that at least one rope type reads. Other types ignore them, as transformers does. */
+/** Names of parameters that any rope type reads. The other types ignore them, as in transformers. */
 const knownNames = [
   ...[
     'rope_theta',
@@ -60,13 +60,13 @@ class RopeParameters {
     throw this.refuse(`a number above 0 as ${name}`);
   }
 
-  /** Returns the parameter `name`, which must be a number of 0 or more; 0 if it is missing. */
+  /** Returns the parameter `name`, which must be a number ≥ 0; 0 if the parameter is missing. */
   number(name: string): number {
     return this.isStated(name) && this.values[name] !== 0 ? this.positive(name) : 0;
   }
 
   truth(name: string, otherwise: boolean): boolean {
-    // null is rejected here; transformers would treat it as false
+    // rejects null, which transformers would treat as false
     const value = name in this.values ? this.values[name] : otherwise;
     if (typeof value === 'boolean') return value;
     throw this.refuse(`true or false as ${name}`);
@@ -147,16 +147,16 @@ function readRopeParameters(fields: JsonFields, known: KnownProperties): RopePar
   }
   return new RopeParameters(fields, {
     name,
-    // where a parameter is also a field outside of the parameters, the parameter has precedence: transformers
-    // writes the type's default there
+    // a parameter may also be a field outside of the rope parameters. The parameter has precedence, because
+    // transformers writes the type's default into the field
     values: { ...(factor === undefined ? {} : { partial_rotary_factor: factor }), ...positions, ...values },
     maxPositions: known.maxPositionEmbeddings as number,
   });
 }
 
 /**
- * Returns the number of positions in pretraining if it is a field outside of the rope parameters. The field
- * has an effect only for rope types that scale positions.
+ * Returns the number of positions in pretraining from a field outside of the rope parameters. The field
+ * affects only rope types that scale positions.
  */
 function positionsApart({ values }: JsonFields, { rope_type, type }: Values): Values {
   const positions = values[originalKey] ?? undefined;
@@ -193,8 +193,8 @@ const types: Readonly<Record<string, RopeType>> = {
 };
 
 /**
- * transformers' rope types whose angles depend on the length of the text, so that no fixed table can hold
- * them.
+ * transformers' rope types whose angles depend on the length of the text, so that a fixed table is
+ * impossible.
  */
 const dependentOnLength: Readonly<Record<string, { readonly needs: string; readonly remedy: string }>> = {
   dynamic: {
@@ -209,7 +209,7 @@ const dependentOnLength: Readonly<Record<string, { readonly needs: string; reado
 };
 
 /**
- * Returns the properties that differ from Llama 3.1's values, which are our defaults; equal ones are
+ * Returns the properties that differ from Llama 3.1's values, which are the defaults. Equal properties are
  * undefined.
  */
 function llama3Bands(parameters: RopeParameters): KnownProperties {
@@ -247,13 +247,13 @@ function unknownType(parameters: RopeParameters): CheckpointError {
 function readBase(fields: JsonFields, known: KnownProperties, defaultBase: number): number {
   const parameters = readRopeParameters(fields, known);
   const base = parameters.values.rope_theta ?? fields.optional('rope_theta', 'a number', defaultBase);
-  // YaRN requires frequencies that fall with their index, so its base must be above 1
+  // YaRN needs frequencies that decrease with their index, so its base must be above 1
   const lowest = parameters.type === 'yarn' ? 1 : 0;
   if (typeof base === 'number' && base > lowest) return base;
   throw parameters.refuse(`a rope_theta above ${lowest}`);
 }
 
-/** Properties whose config.json fields are written together or not at all. */
+/** Properties whose config.json fields are written together, or not at all. */
 const scaledProperties = [
   'positionEmbeddingType',
   'rotarySeqLenInterpolationFactor',
@@ -275,9 +275,9 @@ const scaledProperties = [
 /**
  * Returns the fields of rotary positions in the notations of transformers 4 and 5.
  *
- * @param options.defaultBase the base if a file has none. Default: 10,000
- * @param options.defaultShare for models that may rotate a part of each head: the fraction that is rotated if
- *   a file has none. Default: models rotate whole heads
+ * @param options.defaultBase the base for a file without one. Default: 10,000
+ * @param options.defaultShare the rotated fraction of each head, for a file without this field. Default:
+ *   models always rotate complete heads
  */
 export const listRopeFields = ({
   defaultBase = usualBase,
@@ -327,7 +327,7 @@ const rotatedShare = (otherwise: number): ConfigField => ({
   write: (value) => value ?? 1,
 });
 
-/** Returns the fields of scaled positions; undefined where they are not scaled. */
+/** Returns the fields of scaled positions; undefined for positions that are not scaled. */
 function writeScaling(model: KnownProperties): KnownProperties | undefined {
   const { positionEmbeddingType, useRopeScaling, rotarySeqLenInterpolationFactor: factor = 1 } = model;
   if (positionEmbeddingType === 'yarn') return { rope_type: 'yarn', ...writtenYarn(model) };
@@ -345,8 +345,8 @@ function writeScaling(model: KnownProperties): KnownProperties | undefined {
 }
 
 /**
- * Returns the model's properties for rope type `yarn`. As in transformers, attention_factor takes precedence
- * over mscale and mscale_all_dim, and these have an effect only if both are present and not 0.
+ * Returns the model's properties for rope type `yarn`. As in transformers, attention_factor overrides mscale
+ * and mscale_all_dim. Both mscales have an effect only together, and if neither is 0.
  */
 function yarnProperties(parameters: RopeParameters): YarnVariants {
   const originalPositions = parameters.originalPositions();

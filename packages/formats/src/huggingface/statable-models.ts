@@ -22,8 +22,8 @@ import {
 } from './model-types.js';
 
 /**
- * Returns the model that would be read back after `model` was written as a directory of a model type. It
- * differs from `model` if the type lacks a feature.
+ * Writes `model` as a model type and reads it back. The result differs from `model` if the type lacks a
+ * feature.
  *
  * @returns undefined if the type does not support such sizes
  */
@@ -48,8 +48,8 @@ export function asStatedBy<Model extends TransformerConfiguration>(
 }
 
 /**
- * Returns `stated` with its query groups in the notation of `model`: groups of one head each are the same as
- * no groups.
+ * Returns `stated` with its query groups in the notation of `model`. Groups of one head each are equivalent
+ * to no groups.
  */
 function alignGroups(model: object, stated: Readonly<Record<string, unknown>>): object {
   const { groupQueryAttention, numQueryGroups } = model as Partial<GptModelConfiguration>;
@@ -64,7 +64,7 @@ function alignGroups(model: object, stated: Readonly<Record<string, unknown>>): 
 
 /**
  * Returns `stated` with YaRN's attention factor in the notation of `model`, if both have the same factor.
- * Models that compute the same are then equal objects.
+ * Models with the same computation then are equal objects.
  */
 function alignWeights(model: object, stated: object): object {
   const [own, other] = [model, stated] as [PositionVariants, PositionVariants];
@@ -82,7 +82,7 @@ function alignWeights(model: object, stated: object): object {
 
 /**
  * Returns `stated` with its lists of layers (with windows, without rotary positions) in the notation of
- * `model`, where both mean the same layers.
+ * `model`, if both mean the same layers.
  */
 function withLayerLists(model: object, stated: object): object {
   const [own, other] = [model, stated] as [GptModelConfiguration, GptModelConfiguration];
@@ -97,8 +97,8 @@ function withLayerLists(model: object, stated: object): object {
 }
 
 /**
- * Returns `stated` with the list of expert layers in the notation of `model`. If there are no dense layers,
- * it also gets their unused hidden size. Models that compute the same are then equal objects.
+ * Returns `stated` with the list of expert layers in the notation of `model`. Without dense layers, also
+ * copies their unused hidden size. Models with the same computation then are equal objects.
  */
 function alignLayers(model: object, stated: object): object {
   const [own, other] = [model, stated] as [GptModelConfiguration, GptModelConfiguration];
@@ -120,8 +120,8 @@ function alignLayers(model: object, stated: object): object {
 }
 
 /**
- * Returns the model type for writing a GPT: the preferred one if it can describe the model, else the first
- * one that can; undefined if none can.
+ * Returns the model type for writing a GPT: the preferred type or the first type that can describe the model;
+ * undefined if no type can.
  */
 export function chooseGptType(model: GptModelConfiguration, preferred?: string): GptTypeName | undefined {
   const types = listModelTypes('gpt') as readonly GptTypeName[];
@@ -134,7 +134,7 @@ export function chooseGptType(model: GptModelConfiguration, preferred?: string):
   return first ?? types.find(canState);
 }
 
-/** Returns the model type that lacks the fewest properties of a GPT, and these properties. */
+/** Returns the model type that lacks the fewest properties of a GPT, and the lacking properties. */
 export function unstatedProperties(model: GptModelConfiguration): {
   readonly nearest: ModelType;
   readonly properties: readonly string[];
@@ -153,8 +153,8 @@ export function unstatedProperties(model: GptModelConfiguration): {
 }
 
 /**
- * Returns the model's computation as text; undefined for properties that contradict each other, for example
- * heads that do not divide the hidden size.
+ * Returns the model's computation as text; undefined for contradictory properties, for example heads that do
+ * not divide the hidden size.
  */
 function architectureOrNone(model: GptModelConfiguration): string | undefined {
   try {
@@ -176,7 +176,7 @@ function describeComputation(model: GptModelConfiguration): string {
   return JSON.stringify([positionEmbeddingType, tieEmbeddings, finalLogitSoftcapping, layers]);
 }
 
-/** Returns the properties of a block that determine its computation, in one canonical notation. */
+/** Returns the properties of a block that determine its computation, in a canonical notation. */
 function computedBy(block: BlockSpecification): readonly unknown[] {
   const { initialization: _, hiddenDropout: __, attention, feedForward, ...others } = block;
   const { numHeads, numGroups = numHeads, bias, qkvBias = bias, dropout: ___, ...rest } = attention;

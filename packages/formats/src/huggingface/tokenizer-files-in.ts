@@ -20,8 +20,8 @@ const fileNames = [
 ];
 
 /**
- * The folder of a tokenizer's further chat templates, as NAME.jinja. The template called `default` is not in
- * it.
+ * The folder of a tokenizer's additional chat templates, in files NAME.jinja. The template called `default`
+ * is not in this folder.
  */
 const templateFolder = 'additional_chat_templates';
 
@@ -50,7 +50,8 @@ function templateNames(directory: string): readonly string[] {
 }
 
 /**
- * Refuses a link to a file outside of the model's directory: publishing the model would publish this file.
+ * Rejects a link to a file outside of the model's directory, because publishing the model would publish this
+ * file.
  */
 function refuseForeign(directory: string, path: string): void {
   const real = realpathSync(directory);

@@ -2,7 +2,7 @@ import { CheckpointError } from '@mtl/errors';
 import type { JsonFields } from './json-fields.js';
 import { findModelType, type HuggingFaceModelKind, listModelTypes, modelTypes } from './model-types.js';
 
-/** Unsupported features of whole model types; config.json may have no field for them. */
+/** Unsupported features of model types as a whole. config.json may have no field for them. */
 const needsOfTypes: Readonly<Record<string, string>> = {
   albert: 'weights that all layers share, and embeddings of another width',
   bloom: 'ALiBi position biases',
@@ -35,7 +35,7 @@ const needsOfTypes: Readonly<Record<string, string>> = {
 
 type Values = Readonly<Record<string, unknown>>;
 
-/** A feature that a model needs and that is not supported. */
+/** An unsupported feature that a model needs. */
 interface UnsupportedFeature {
   readonly what: string;
   /** The field of config.json that requests the feature; undefined if the `model_type` implies it. */
@@ -48,14 +48,14 @@ interface Feature {
   readonly what: string;
   readonly fields: readonly string[];
   /**
-   * Returns whether a value requests the feature; null and false never do. Default: every other value does.
+   * Returns true if a value requests the feature; null and false never do. Default: every other value does.
    */
   readonly asks?: (value: unknown, values: Values) => boolean;
   /** The value of the field that does not request the feature. Default: a missing field, or false. */
   readonly expected?: string;
   /**
-   * True if some supported model type has the feature. A GPT-2 or a BERT with the feature is then rejected
-   * because of it; for an unknown type the reason is something else. Default: false
+   * True if any supported model type has the feature. A GPT-2 or a BERT with the feature is then rejected
+   * because of it. An unknown type is rejected for another reason. Default: false
    */
   readonly isKnown?: true;
 }
@@ -131,7 +131,7 @@ const features: readonly Feature[] = [
   { what: 'attention scaled by the number of its layer', fields: ['scale_attn_by_inverse_layer_idx'] },
 ];
 
-/** Features that only models with a switch turned off need; supported models have it on. */
+/** Features that a model needs only if a switch is off. In supported models the switch is on. */
 const onSwitches: readonly Feature[] = [
   { what: 'attention without scaling', fields: ['scale_attn_weights'] },
   {
@@ -147,7 +147,7 @@ export const checkedFields: readonly string[] = [...features, ...onSwitches].fla
 /**
  * Returns the unsupported features of the model in a config.json; an empty list for a supported model.
  *
- * @param read fields that are read, and so checked, for the model's type; undefined for an unknown type
+ * @param read fields that are read and checked for the model's type; undefined for an unknown type
  */
 function unsupportedFeatures(
   { values }: JsonFields,
@@ -224,7 +224,7 @@ function refused(
 
 /**
  * Matches fields that do not change the computation of any model: fields about files, tokens, generation,
- * other heads and older names, and the coefficient of the load-balancing loss, which each run sets.
+ * other heads and older names, and the coefficient of the load-balancing loss, which each run sets itself.
  */
 const harmless =
   /^(_|model_type$|architectures$|auto_map$|transformers|(torch_)?dtype$|.*_token(_id)?$|use_cache$|n_ctx$|pretraining_tp$)|^(is_llama_config|rope_interleaved|unsloth|task_specific_params|summary_|output_|return_dict|torchscript|(id2label|label2id)$|num_labels$|problem_type$|gradient_checkpointing$|tokenizer_class$|finetuning_task$|prefix$|embd_pdrop$|router_aux_loss_coef$)/;

@@ -1,4 +1,6 @@
-/** A run: values that are consecutive in the source array and in the target array, both row-major. */
+/**
+ * A run: values that are consecutive both in the source array and in the target array, in row-major order.
+ */
 export interface ValueRun {
   /** The position of the run's first value in the source array. */
   readonly from: number;
@@ -58,15 +60,16 @@ export function copyRuns(
   for (const { from, to, length } of runs) target.set(source.subarray(from, from + length), to);
 }
 
-/** A range of the source array that is read at once, and the runs within it. */
+/** A range of the source array for a single read, and the runs within it. */
 interface Span extends ValueRange {
   readonly runs: ValueRun[];
 }
 
-// a gap of up to this number of values between two runs is read too, which is faster than a separate read
+// a gap between two runs of up to this number of values is also read, because this is faster than a separate
+// read
 const mostBetween = 2 ** 14;
 
-/** Merges runs that are close to each other in the source into spans. */
+/** Merges runs that are close together in the source into spans. */
 function joinRuns(runs: readonly ValueRun[]): readonly Span[] {
   const spans: { start: number; end: number; runs: ValueRun[] }[] = [];
   for (const run of runs.toSorted((one, other) => one.from - other.from)) {

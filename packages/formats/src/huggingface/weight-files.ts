@@ -9,11 +9,11 @@ export interface WeightFiles {
     string,
     { readonly shape: readonly number[]; readonly dtype: Dtype; readonly bytes: number }
   >;
-  /** True if `read` supports `range`. Absent: `read` returns whole tensors. */
+  /** True if `read` supports `range`. Absent: `read` returns complete tensors. */
   readonly readsRanges?: boolean;
   /**
-   * Returns the row-major, little-endian bytes of a tensor, or of a range of its values. They are in `target`
-   * if it is given.
+   * Returns the row-major, little-endian bytes of a tensor, or of a range of its values. `target` receives
+   * the bytes if it is given.
    */
   read(options: {
     readonly name: string;

@@ -2,16 +2,16 @@ import { countElements, transpose } from '@mtl/kernels';
 import type { AllocateFloats } from './float-bytes.js';
 import { copyRuns, reversedRuns, type ValueRun } from './value-runs.js';
 
-/** One tensor of a Hugging Face file, named without the model's prefix. */
+/** A tensor of a Hugging Face file. The name lacks the model's prefix. */
 export interface HuggingFaceTensor {
   readonly name: string;
   readonly shape: readonly number[];
 }
 
 /**
- * The mapping between one logical tensor (our name and layout, in the style of Megatron-Core) and one or
- * several tensors of a Hugging Face file. BERT, for example, has separate tensors for query, key and value.
- * Each model type has a list of mappings.
+ * The mapping between a logical tensor (name and layout as in Megatron-Core) and one or several tensors of a
+ * Hugging Face file. BERT, for example, has separate tensors for query, key and value. Each model type has a
+ * list of mappings.
  */
 export interface WeightMapping {
   /** The logical name, which is the name of the `Parameter`. */
@@ -20,25 +20,25 @@ export interface WeightMapping {
   readonly sources: readonly HuggingFaceTensor[];
   /**
    * Returns the values of the source with index `source` as runs from the source to the logical tensor, in
-   * the order of the logical tensor. With runs, any part can be read or written alone. Absent: the file has
-   * the values of rows in another order, or has other values.
+   * the order of the logical tensor. With runs, a part of the tensor can be read or written alone. Absent:
+   * the file has rows in another order, or other values.
    */
-  runsOf?(source: number): readonly ValueRun[];
+  listRuns?(source: number): readonly ValueRun[];
   /**
-   * The stored dtype of the tensor, regardless of the other tensors' dtype. Absent: the same dtype as the
-   * other tensors.
+   * The stored dtype of the tensor, if it does not depend on the dtype of the other tensors. Absent: the same
+   * dtype as the other tensors.
    */
   readonly dtype?: 'F32';
   /**
-   * Converts the row-major values of the sources, in their order, to the values of the logical tensor. The
-   * result may share memory with a source. `allocate` returns memory for the result; call it at most once.
+   * Converts the row-major values of the sources, in order, to the values of the logical tensor. The result
+   * may share memory with a source. `allocate` returns memory for the result. Call it at most once.
    */
   toLogical(sources: readonly Float32Array[], allocate: AllocateFloats): Float32Array;
   /** Converts the values of the logical tensor back to the values of the sources; padding is dropped. */
   toSources(logical: Float32Array, allocate: AllocateFloats): readonly Float32Array[];
 }
 
-/** Returns whether the runs are one run over the whole array. */
+/** Returns true if the runs consist of one run over the complete array. */
 const isWhole = ([run, ...others]: readonly ValueRun[], length: number): boolean =>
   run?.length === length && others.length === 0;
 
@@ -47,22 +47,23 @@ const isWhole = ([run, ...others]: readonly ValueRun[], length: number): boolean
  * become zero. Every value of a source is in a run.
  */
 export function mappingOfRuns(
-  mapping: Pick<WeightMapping, 'name' | 'globalShape' | 'sources'> & Required<Pick<WeightMapping, 'runsOf'>>,
+  mapping: Pick<WeightMapping, 'name' | 'globalShape' | 'sources'> &
+    Required<Pick<WeightMapping, 'listRuns'>>,
 ): WeightMapping {
-  const { globalShape, sources, runsOf } = mapping;
+  const { globalShape, sources, listRuns } = mapping;
   const numValues = globalShape.reduce((product, size) => product * size, 1);
   return {
     ...mapping,
     toLogical: (values, allocate) => {
-      if (sources.length === 1 && isWhole(runsOf(0), numValues)) return values[0]!;
+      if (sources.length === 1 && isWhole(listRuns(0), numValues)) return values[0]!;
       const logical = allocate(numValues).fill(0);
       for (const [position, source] of values.entries())
-        copyRuns(runsOf(position), { source, target: logical });
+        copyRuns(listRuns(position), { source, target: logical });
       return logical;
     },
     toSources: (logical, allocate) =>
       sources.map((source, position) => {
-        const runs = runsOf(position);
+        const runs = listRuns(position);
         const length = countElements(source.shape);
         const [first] = runs;
         if (isWhole(runs, length)) return logical.subarray(first!.to, first!.to + length);
@@ -73,7 +74,9 @@ export function mappingOfRuns(
   };
 }
 
-/** Maps tensors that follow each other unchanged in our tensor. If our tensor is larger, the rest is zero. */
+/**
+ * Maps tensors to consecutive positions of our tensor, without changes. The rest of a larger tensor is zero.
+ */
 function consecutive(
   name: string,
   sources: readonly HuggingFaceTensor[],
@@ -81,11 +84,11 @@ function consecutive(
 ): WeightMapping {
   const lengths = sources.map(({ shape }) => countElements(shape));
   const starts = listStarts(lengths);
-  const runsOf = (source: number) => [{ from: 0, to: starts[source]!, length: lengths[source]! }];
-  return mappingOfRuns({ name, globalShape, sources, runsOf });
+  const listRuns = (source: number) => [{ from: 0, to: starts[source]!, length: lengths[source]! }];
+  return mappingOfRuns({ name, globalShape, sources, listRuns });
 }
 
-/** Returns the start of each section, where sections of the given lengths follow each other. */
+/** Returns the starts of consecutive sections with the given lengths. */
 function listStarts(lengths: readonly number[]): readonly number[] {
   let start = 0;
   return lengths.map((length) => {
@@ -116,7 +119,7 @@ export const paddedTable = (name: string, source: HuggingFaceTensor, paddedRows:
   consecutive(name, [source], [paddedRows, ...source.shape.slice(1)]);
 
 /**
- * Maps a matrix [O, r] or a bias [O] whose rows have another order in the file: our row `row` is the file's
+ * Maps a matrix [O, r] or a bias [O] whose rows have another order in the file. Our row `row` is the file's
  * row `rowOf[row]`.
  */
 export function reorderedRows(
@@ -125,7 +128,7 @@ export function reorderedRows(
   { globalShape, rowOf }: { readonly globalShape: readonly number[]; readonly rowOf: Int32Array },
 ): WeightMapping {
   const length = source.shape[1] ?? 1;
-  const runsOf = (): readonly ValueRun[] => {
+  const listRuns = (): readonly ValueRun[] => {
     const runs: { from: number; to: number; length: number }[] = [];
     rowOf.forEach((theirs, ours) => {
       const last = runs.at(-1);
@@ -134,7 +137,7 @@ export function reorderedRows(
     });
     return runs;
   };
-  return mappingOfRuns({ name, globalShape, sources: [source], runsOf });
+  return mappingOfRuns({ name, globalShape, sources: [source], listRuns });
 }
 
 /**
@@ -175,8 +178,8 @@ function invertOrder(order: Int32Array): Int32Array {
 }
 
 /**
- * Maps tensors [groups * size, ...], whose sizes may differ, to our single tensor. In our tensor the rows of
- * one group follow each other, such as query, key and value of a head.
+ * Maps tensors [groups * size, ...] to our single tensor. Sizes may differ. In our tensor, the rows of a
+ * group are consecutive, such as query, key and value of a head.
  */
 export function sideBySide(
   name: string,
@@ -186,11 +189,11 @@ export function sideBySide(
   const sizes = sources.map((source) => countElements(source.shape) / numGroups);
   const groupSize = sizes.reduce((sum, size) => sum + size, 0);
   const starts = listStarts(sizes);
-  const runsOf = (source: number) =>
+  const listRuns = (source: number) =>
     Array.from({ length: numGroups }, (_, group) => ({
       from: group * sizes[source]!,
       to: group * groupSize + starts[source]!,
       length: sizes[source]!,
     }));
-  return mappingOfRuns({ name, globalShape, sources, runsOf });
+  return mappingOfRuns({ name, globalShape, sources, listRuns });
 }

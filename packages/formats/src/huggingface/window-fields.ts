@@ -8,7 +8,7 @@ const toWindow = (size: number): string => `${size - 1},0`;
 const toSize = (window: unknown): number | null =>
   typeof window === 'string' ? Number.parseInt(window, 10) + 1 : null;
 
-/** The field for the window of all layers of a Mistral: 4096 if it is missing, no window if it is null. */
+/** The field for the window of all layers of a Mistral. A missing field means 4096, and null no window. */
 export const mistralWindow: ConfigField = {
   key: 'windowSize',
   names: ['sliding_window'],
@@ -19,7 +19,7 @@ export const mistralWindow: ConfigField = {
   write: toSize,
 };
 
-/** The field for the window of all layers of a Mixtral: no window if it is missing. */
+/** The field for the window of all layers of a Mixtral. A missing field means no window. */
 export const mixtralWindow: ConfigField = {
   ...mistralWindow,
   read: (fields) => usedWindow(fields),
@@ -45,7 +45,7 @@ function usedWindow(fields: JsonFields): string | undefined {
 
 type LayerType = 'full_attention' | 'sliding_attention';
 
-/** Returns whether a layer has the window if config.json has no `layer_types`. */
+/** Returns true if a layer has the window if config.json has no `layer_types`. */
 type WindowRule = (layer: number, fields: JsonFields, known: KnownProperties) => boolean;
 
 /**
@@ -155,7 +155,10 @@ function readLayerTypes(
   );
 }
 
-/** The field for the layers of a SmolLM3 without rotary positions; `no_rope_layers` lists 0 for them. */
+/**
+ * The field for the layers of a SmolLM3 without rotary positions. `no_rope_layers` contains 0 for these
+ * layers.
+ */
 export const noRopeLayers: ConfigField = {
   key: 'noRopeFreq',
   names: ['no_rope_layers', 'no_rope_layer_interval'],

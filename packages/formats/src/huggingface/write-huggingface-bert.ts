@@ -27,8 +27,8 @@ export interface WriteHuggingFaceBertOptions extends SaveHuggingFaceOptions {
  * sentence-order head, or as RoFormerForMaskedLM if it has rotary positions. The vocabulary's padding is
  * dropped. The directory is written under a temporary name and renamed, so a failed save leaves no files.
  *
- * @throws CheckpointError MTL_HUGGING_FACE_LAYER_NORM for a model whose layer norms come before the
- *   sublayers, which transformers' BERT cannot compute; MTL_HUGGING_FACE_EXISTS, MTL_HUGGING_FACE_SHAPE,
+ * @throws CheckpointError MTL_HUGGING_FACE_LAYER_NORM for a model with layer norms before the sublayers,
+ *   which transformers' BERT does not support; MTL_HUGGING_FACE_EXISTS, MTL_HUGGING_FACE_SHAPE,
  *   MTL_HUGGING_FACE_IO, MTL_CHECKPOINT_*
  * @throws UsageError MTL_HUGGING_FACE_TENSOR when a tensor is missing, unknown or only a slice without a
  *   group
@@ -58,7 +58,7 @@ const classNames: Readonly<Record<BertTypeName, Readonly<Partial<Record<BertTask
     'multiple-choice': 'BertForMultipleChoice',
     span: 'BertForQuestionAnswering',
   },
-  // RoFormer's other heads have other layers than BERT's heads
+  // RoFormer's other heads differ from BERT's heads in their layers
   roformer: { span: 'RoFormerForQuestionAnswering' },
 };
 
@@ -99,7 +99,7 @@ export async function writeHuggingFaceBertForTask(
 const numberedLabels = (count: number): string[] =>
   Array.from({ length: count }, (_, index) => `LABEL_${index}`);
 
-// names of heads have no prefix; all other names get `bert.` or `roformer.`
+// names of heads have no prefix. All other names have the prefix `bert.` or `roformer.`
 const isHead = (name: string): boolean => /^(cls|classifier|qa_outputs)\./.test(name);
 
 /**
@@ -155,7 +155,7 @@ async function writeBertDirectory(
   });
 }
 
-/** Returns whether reading the written directory would yield this model again. */
+/** Returns true if reading the written directory would result in the same model. */
 function isStated(model: BertModelConfiguration): boolean {
   const stated = asStatedBy(chooseBertType(model), model);
   const computed = (of: BertModelConfiguration): string =>
@@ -164,9 +164,8 @@ function isStated(model: BertModelConfiguration): boolean {
 }
 
 /**
- * Returns the table [P, D] of a RoFormer's rotation angles: each row has the sines in its first half and the
- * cosines in its second half. transformers computes the table itself, but reports a warning for a file
- * without it.
+ * Returns the table [P, D] of a RoFormer's rotation angles. Each row has the sines in its first half and the
+ * cosines in its second half. transformers computes the table itself, but warns about a file without it.
  */
 function roformerAngles(
   { maxPositionEmbeddings, hiddenSize, numAttentionHeads }: BertModelConfiguration,

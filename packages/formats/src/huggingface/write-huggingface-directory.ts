@@ -26,7 +26,7 @@ export type TokenizerFileSource = string | { readonly contents: string };
 
 /** Options for saving a model of any kind. */
 export interface SaveHuggingFaceOptions {
-  /** The directory to write, which must be new or empty. It is written atomically, by one rename. */
+  /** The directory to write, which must be new or empty. It is written atomically, with one rename. */
   readonly directory: string;
   /**
    * All tensors of the model, complete or sharded over `group`: master weights, `parameterTensors`, or
@@ -34,26 +34,25 @@ export interface SaveHuggingFaceOptions {
    */
   readonly tensors: readonly LogicalTensor[];
   /**
-   * The tensor-parallel ranks over which the tensors are sharded. All ranks must call: the first rank writes,
-   * and the others send their slices and return when the directory is complete. One tensor is gathered at a
-   * time.
+   * The tensor-parallel ranks over which the tensors are sharded. All ranks must call this. The first rank
+   * writes; the other ranks send their slices and return when the directory is complete. One tensor is
+   * gathered at a time.
    */
   readonly group?: ProcessGroup | undefined;
   /** Dtype of the stored weights. Default: F32. */
   readonly dtype?: WritableDtype;
   /**
-   * tokenizer.json and other files, by their names in the directory (`tokenizerFilesIn`): the path of a file
-   * to copy, or contents to write.
+   * tokenizer.json and other files, by their names in the directory (`tokenizerFilesIn`). A value is the path
+   * of a file to copy, or the contents.
    */
   readonly tokenizerFiles?: Readonly<Record<string, TokenizerFileSource>>;
   /**
-   * Maximum bytes of one file of weights; larger weights are split into several files with an index. Default:
-   * 5 GB.
+   * Maximum bytes of a weight file. Larger weights are split into several files with an index. Default: 5 GB.
    */
   readonly maxShardBytes?: number;
 }
 
-/** The parts of a saved model that depend on its kind (GPT or BERT). */
+/** The functions and names of a saved model that depend on its kind (GPT or BERT). */
 interface HuggingFaceFamily {
   readonly names: WeightNames;
   /** Returns a tensor's name in the file, given its name without the prefix. */
@@ -141,7 +140,7 @@ function nameWithin(name: string): string {
 
 /**
  * Returns tensors whose `read` gathers the slices of all ranks. All ranks of the group must read the same
- * tensors in the same order; each read overwrites the values of the previous one. Memory: the largest tensor
+ * tensors in the same order. Each read overwrites the values of the previous read. Memory: the largest tensor
  * and three times the largest slice.
  *
  * @throws UsageError MTL_HUGGING_FACE_TENSOR when a tensor is not sharded along one dimension, evenly and by
@@ -190,8 +189,8 @@ function checkCut({ name, globalShape, slices }: LogicalTensor, dim: number, gro
 }
 
 /**
- * Gathers the slices of all ranks into `whole`, row by row. `part` holds this rank's slice at its beginning,
- * and has room for the slices of the other ranks.
+ * Gathers the slices of all ranks into `whole`, row by row. `part` begins with this rank's slice, and has
+ * room for the slices of the other ranks.
  */
 function gather(
   part: Uint8Array,

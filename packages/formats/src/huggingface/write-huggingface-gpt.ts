@@ -15,11 +15,11 @@ import {
 /** A GPT-2, a Llama or a model derived from Llama, and the directory to write. */
 export interface WriteHuggingFaceGptOptions extends SaveHuggingFaceOptions {
   readonly model: GptModelConfiguration;
-  /** Ids of the tokens that end a text; for a GPT-2 the first of them also begins a text. */
+  /** Ids of the tokens that end a text. For a GPT-2, the first id also begins a text. */
   readonly endTokens?: readonly number[];
   /**
-   * The JSON files of the directory that the model was read from (`readHuggingFaceGpt`). The model type, and
-   * fields that do not describe the architecture, are written again.
+   * The JSON files of the model's original directory (`readHuggingFaceGpt`). Saving repeats the model type,
+   * and fields that do not describe the architecture.
    */
   readonly origin?: HuggingFaceOrigin | undefined;
 }
@@ -31,8 +31,8 @@ export interface WriteHuggingFaceGptOptions extends SaveHuggingFaceOptions {
  * tensors. The vocabulary's padding is dropped. The directory is written under a temporary name and renamed,
  * so a failed save leaves no files.
  *
- * @throws CheckpointError MTL_HUGGING_FACE_CONFIG for blocks that none of these classes has,
- *   MTL_HUGGING_FACE_EXISTS, MTL_HUGGING_FACE_SHAPE, MTL_HUGGING_FACE_IO, MTL_CHECKPOINT_*
+ * @throws CheckpointError MTL_HUGGING_FACE_CONFIG for blocks that no class supports, MTL_HUGGING_FACE_EXISTS,
+ *   MTL_HUGGING_FACE_SHAPE, MTL_HUGGING_FACE_IO, MTL_CHECKPOINT_*
  * @throws UsageError MTL_HUGGING_FACE_TENSOR when a tensor is missing, unknown or only a slice without a
  *   group
  */

@@ -12,7 +12,7 @@ export interface LoraConfiguration {
   readonly targets: readonly string[];
 }
 
-/** The files of a directory of adapters, as PEFT names them. */
+/** The files of a directory of adapters, by their names in PEFT. */
 export const loraConfigName = 'adapter_config.json';
 export const loraWeightsName = 'adapter_model.safetensors';
 
@@ -22,7 +22,7 @@ export const loraWeightsName = 'adapter_model.safetensors';
  */
 export const versionOfParameters = '0.19.1';
 
-/** Returns whether a logical name belongs to a factor of a low-rank adapter. */
+/** Returns true if a logical name belongs to a factor of a low-rank adapter. */
 export const isAdapter = (name: string): boolean => /\.lora_[ab]\.weight$/.test(name);
 
 /** Wording of error messages about files of adapters. */

@@ -5,16 +5,16 @@ import { chooseGptType } from '../huggingface/statable-models.js';
 import type { LoraConfiguration } from './lora-configuration.js';
 
 /**
- * A linear layer in a block of the transformers library, and the corresponding layer of our block, or part of
- * it.
+ * A linear layer in a block of the transformers library, and the corresponding outputs of a layer in our
+ * block.
  */
 interface LoraModule {
   /** The layer's path within the block, for example `self_attn.q_proj`. */
   readonly path: string;
   readonly target: LoraTarget;
   /**
-   * True if it is a parameter with the matrices of all experts, not a layer, in transformers. PEFT lists its
-   * name in `target_parameters`. Absent: it is a layer.
+   * True if the module is a parameter with the matrices of all experts in transformers, instead of a layer.
+   * PEFT lists its name in `target_parameters`. Absent: a layer.
    */
   readonly isParameter?: true;
 }
@@ -40,7 +40,7 @@ const ofGated: readonly LoraModule[] = [
 ];
 
 /**
- * Modules of MLPs without a gate, with Llama's names; no model of transformers has such an MLP in these
+ * Modules of MLPs without a gate, under Llama's names. No model of transformers has such an MLP in these
  * blocks.
  */
 const ofUngated: readonly LoraModule[] = [
@@ -65,7 +65,7 @@ const listSharedModules = (isGated: boolean): readonly LoraModule[] => [
 ];
 
 /**
- * Returns the linear layers of a model's blocks that can have adapters, by their names in the transformers
+ * Returns the linear layers of a model's blocks that may have adapters, by their names in the transformers
  * library.
  */
 export function loraModules(model: GptModelConfiguration): readonly LoraModule[] {
@@ -117,7 +117,7 @@ function findModules(name: string, modules: readonly LoraModule[]): readonly Lor
   const nearest = nearestName(name, [...known, ...modules.map(({ path }) => path), allLinear]);
   throw new ConfigurationError('MTL_LORA_TARGETS', `no linear layer of the model is called ${name}`, {
     expected: `${known.join(', ')}, or ${allLinear}`,
-    remedy: nearest === undefined ? `pass ${allLinear} for all of them` : `pass ${nearest}`,
+    remedy: nearest === undefined ? `pass ${allLinear} for all layers` : `pass ${nearest}`,
     details: { name, known },
   });
 }

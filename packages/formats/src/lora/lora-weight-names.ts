@@ -16,7 +16,7 @@ import { loraModules, specifyLora } from './lora-modules.js';
 /**
  * Returns the names of a model's adapters in PEFT files. The model must be a model of the transformers
  * library. The factors of a layer are `lora_A.weight` [r, I] and `lora_B.weight` [O, r], also for GPT-2's
- * transposed layers. A of all E experts together is [E r, I], expert by expert. B is [O, r E]: its columns
+ * transposed layers. For a layer of E experts, A is [E r, I], expert by expert. B is [O, r E]: its columns
  * are the first LoRA rank of all experts, then the second rank, and so on.
  */
 export function loraWeightNames(model: GptModelConfiguration, lora: LoraConfiguration): WeightNames {
@@ -47,7 +47,7 @@ const isOfSecondLayer = ({ target }: AdaptedWeight): boolean => target === 'expe
 
 /**
  * Returns the name of PEFT's wrapper around a parameter of experts. PEFT wraps the experts' module once for
- * each adapted parameter, so the wrapper of the first parameter is inside the wrapper of the second.
+ * each adapted parameter. The wrapper of the first parameter is inside the wrapper of the second.
  */
 const wrapperOfExperts = (path: string, isInner: boolean): string =>
   `${path.slice(0, path.lastIndexOf('.'))}${isInner ? '.base_layer' : ''}`;

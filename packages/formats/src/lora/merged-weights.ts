@@ -8,9 +8,9 @@ import { specifyLora } from './lora-modules.js';
 import { type AdaptedWeight, adaptedWeights } from './lora-weight-names.js';
 
 /**
- * Returns the weights of a model with its adapters merged: without adapters it then computes the same up to
- * rounding. A weight is merged in float32 when it is read, whole or in parts. Weights without adapters are
- * returned unchanged.
+ * Returns the weights of a model with its adapters merged. The merged model without adapters computes the
+ * same up to rounding. A weight is merged in float32 when a caller reads it or a slice of it. Weights without
+ * adapters are returned unchanged.
  *
  * @param tensors the tensors of the whole model and its adapters, complete and in float32
  * @throws ConfigurationError MTL_LORA_TARGETS
@@ -22,7 +22,7 @@ export function mergedWeights(
   const { scale: factor } = specifyLora(lora, model);
   const byName = new Map(tensors.map((tensor) => [tensor.name, tensor]));
   const all = adaptedWeights(model, lora);
-  // the factors for the weight that was read last, because its next part may follow
+  // the factors for the last weight, because its next slice may be read next
   let last: { readonly name: string; readonly additions: Promise<readonly Addition[]> } | undefined;
   const findAdditions = (name: string, adapters: readonly AdaptedWeight[]): Promise<readonly Addition[]> => {
     if (last?.name !== name) {
@@ -71,19 +71,19 @@ function copyFloats(bytes: Uint8Array): Float32Array {
   return new Float32Array(bytes.slice().buffer);
 }
 
-/** Extends a range of values to whole rows. */
+/** Extends a range of values to complete rows. */
 const wholeRows = ({ start, end }: ValueRange, length: number): ValueRange => ({
   start: Math.floor(start / length) * length,
   end: Math.ceil(end / length) * length,
 });
 
-/** The change of a weight by one adapter: factor B A. */
+/** The change of a weight by an adapter: factor B A. */
 interface Addition {
   /** The shape of the weight, [O, I], or [E, O, I] for experts. */
   readonly weight: readonly number[];
   /** The range of the weight's outputs that the adapter changes. Default: all outputs. */
   readonly outputs: AdaptedWeight['outputs'];
-  /** True if `down` and `up` hold separate factors for each expert, one after another. */
+  /** True if `down` and `up` contain separate factors for each expert, one after the other. */
   readonly isOfExperts: boolean;
   readonly down: Float32Array;
   readonly up: Float32Array;
@@ -130,7 +130,7 @@ function addRows(values: Float32Array, range: ValueRange, addition: Addition): v
   const runs = runsWithin(rowsOfUp(addition), rows);
   const [first, last] = [runs[0], runs.at(-1)];
   if (first === undefined || last === undefined) return;
-  // B's rows and the weight's rows have the same order, so the runs need one contiguous range of B
+  // the rows of B and of the weight have the same order, so the runs need a contiguous range of B
   const [start, end] = [first.from, last.from + last.length];
   tidy(() => {
     const dtype = 'float32';

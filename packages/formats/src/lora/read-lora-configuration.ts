@@ -21,7 +21,7 @@ interface UnsupportedField {
   /** Values with which the field requests no feature. */
   readonly neutral: readonly unknown[];
   readonly needs: string;
-  /** True if PEFT cannot merge such adapters. Default: PEFT can merge them. */
+  /** True if PEFT cannot merge such adapters. Default: false. */
   readonly isUnmergeable?: true;
 }
 
@@ -55,7 +55,7 @@ const unsupportedFields: Readonly<Record<string, UnsupportedField>> = {
  * tensor names in adapter_model.safetensors.
  *
  * @throws CheckpointError MTL_LORA_DIRECTORY for a directory without these files, MTL_HUGGING_FACE_CONFIG for
- *   a file that is broken or needs an unsupported feature, MTL_HUGGING_FACE_WEIGHTS for adapters of another
+ *   a file that is broken or needs an unsupported feature, MTL_HUGGING_FACE_WEIGHTS for adapters with another
  *   rank; MTL_SAFETENSORS_*
  */
 export async function readLoraConfiguration(directory: string): Promise<LoraConfiguration> {
@@ -108,9 +108,9 @@ const unsupportedTargets = [
 ] as const;
 
 /**
- * Returns the layers that have adapters in a file, by their names within a block. The file is decisive
- * because `target_modules` may be a list, a pattern or `all-linear`. The rank of every adapter is checked
- * before memory of that size is allocated.
+ * Returns the layers that have adapters in a file, by their names within a block. The layers are found in the
+ * file, because `target_modules` may be a list, a pattern or `all-linear`. The rank of every adapter is
+ * checked before memory of this size is allocated.
  */
 async function findTargets({ path, rank, fields }: OpenedAdapters): Promise<readonly string[]> {
   const file = await SafetensorsFile.open(path);
@@ -167,7 +167,7 @@ function unsupportedAdapter(path: string, name: string): CheckpointError {
   });
 }
 
-/** One factor, A or B, of an adapter in a file. */
+/** A factor, A or B, of an adapter in a file. */
 interface FoundFactor {
   readonly name: string;
   /** The layer's path within the block. */
@@ -178,16 +178,16 @@ interface FoundFactor {
 
 const wrapper = /^(.+\.experts)(\.base_layer)?$/;
 
-/** Returns whether a module is PEFT's wrapper of a parameter of all experts. */
+/** Returns true if a module is PEFT's wrapper of a parameter of all experts. */
 const isExpertWrapper = (target: string): boolean => wrapper.test(target);
 
-/** The parameters of all experts of a layer; the first one has the inner wrapper. */
+/** The parameters with the matrices of all experts of a layer. The first parameter has the inner wrapper. */
 const parameters = ['gate_up_proj', 'down_proj'];
 
 /**
  * Returns the parameters of experts that have adapters. PEFT wraps the experts' module once for each adapted
- * parameter. With two wrappers, both parameters have adapters. With one, `target_parameters` tells which
- * parameter has them.
+ * parameter. With two wrappers, both parameters have adapters. With a single wrapper, `target_parameters`
+ * names the adapted parameter.
  *
  * @param wrapped the factors of wrappers in a file
  * @throws CheckpointError MTL_HUGGING_FACE_CONFIG if the parameters in adapter_config.json differ from the
@@ -209,7 +209,7 @@ function listExpertParameters(wrapped: readonly FoundFactor[], fields: JsonField
 
 /**
  * Rejects factors whose orientation is unknown. PEFT before `versionOfParameters` swapped inputs and outputs.
- * The shapes reveal this, except for a matrix with equal numbers of inputs and outputs.
+ * The shapes show this, except for a matrix with the same number of inputs and outputs.
  */
 function checkOrientation(wrapped: readonly FoundFactor[], fields: JsonFields): void {
   const listSizes = (isDown: boolean, dim: number) =>
@@ -226,7 +226,7 @@ function checkOrientation(wrapped: readonly FoundFactor[], fields: JsonFields): 
   });
 }
 
-/** Returns whether a version is older than another one, by its numbers. */
+/** Returns true if a version number is lower than another. */
 function isBefore(version: string, other: string): boolean {
   const readNumbers = (text: string): number[] => (text.match(/\d+/g) ?? []).slice(0, 3).map(Number);
   const [own, others] = [readNumbers(version), readNumbers(other)];

@@ -12,7 +12,7 @@ export interface LoraDirectory {
   readonly directory: string;
   readonly configuration: LoraConfiguration;
   /**
-   * Fills adapters by their logical names: all or some adapters, whole or slices.
+   * Fills adapters, or slices of adapters, by their logical names.
    *
    * @throws CheckpointError before anything is written: MTL_HUGGING_FACE_WEIGHTS when names, shapes or dtypes
    *   do not match the model; MTL_SAFETENSORS_*

@@ -18,14 +18,15 @@ import { loraWeightNames } from './lora-weight-names.js';
 
 /** Adapters of a model, and the directory to write. */
 export interface WriteLoraDirectoryOptions {
-  /** The directory to write, which must be new or empty. It is written atomically, by one rename. */
+  /** The directory to write, which must be new or empty. It is written atomically, with one rename. */
   readonly directory: string;
   readonly model: GptModelConfiguration;
   readonly lora: LoraConfiguration;
-  /** Complete tensors of the model; only the adapters among them are written. */
+  /** Complete tensors of the model. Only the adapters are written. */
   readonly tensors: readonly LogicalTensor[];
   /**
-   * The base model that PEFT loads for the adapters. Default: not recorded, so the user must give it to PEFT.
+   * The base model that PEFT loads for the adapters. Default: not recorded, so that the user must pass it to
+   * PEFT.
    */
   readonly baseModel?: string | undefined;
 }
@@ -79,7 +80,7 @@ function makeConfig(
     use_rslora: lora.useRslora,
     target_modules: targetNames(model, lora),
     ...(parameters.length > 0 && { target_parameters: parameters, peft_version: versionOfParameters }),
-    // GPT-2's linear layers are Conv1D, whose weights are transposed
+    // GPT-2's linear layers are Conv1D with transposed weights
     fan_in_fan_out: isGpt2,
     bias: 'none',
     use_dora: false,

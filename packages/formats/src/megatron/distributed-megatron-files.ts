@@ -15,30 +15,30 @@ import {
 import { type LayersName, nameOfMegatron } from './megatron-names.js';
 
 /**
- * A contiguous part of our tensor: the rows of a stored tensor, or of one layer in a stored tensor of all
+ * A contiguous part of our tensor: the rows of a stored tensor, or of a layer in a stored tensor of all
  * layers.
  */
 interface StoredRows {
   readonly source: string;
-  /** The layer's index in the first dimension, if the stored tensor has one entry for each layer. */
+  /** The layer's index in the first dimension, if the stored tensor has an entry for each layer. */
   readonly layer?: number;
   readonly shape: readonly number[];
 }
 
 const optimizerState = /^(chained_\d+\.)?optimizer\./;
-/** Matches the name of one weight's optimizer state; states in flat buffers have other names. */
+/** Matches the name of an optimizer state of a single weight. States in flat buffers have other names. */
 const weightState = /^(?:chained_\d+\.)?optimizer\.state\.(\w+)\.(.+)$/;
 const stacked = /^(decoder|encoder)\.layers\.(?!\d+\.)/;
 /**
- * Matches the names of SwiGLU's gates (`w`) and values (`v`). They are separate tensors in checkpoints that
+ * Matches the names of SwiGLU's gates (`w`) and values (`v`). Both are separate tensors in checkpoints that
  * store each layer separately.
  */
 const halves = /^(.*\.mlp\.linear_fc1\.(?:weight|bias))_(w|v)$/;
 
 /**
- * Opens a checkpoint of the format `torch_dist`, whatever parallelism it was saved with.
+ * Opens a checkpoint of the format `torch_dist`, saved with any parallelism.
  *
- * @throws CheckpointError MTL_MEGATRON_CHECKPOINT when it has no args, MTL_TORCH_FILE_INVALID
+ * @throws CheckpointError MTL_MEGATRON_CHECKPOINT when the checkpoint has no args, MTL_TORCH_FILE_INVALID
  */
 export async function openDistributedMegatron(path: string): Promise<MegatronFiles> {
   const directory = await DistributedTorchDirectory.open(path);
@@ -78,8 +78,7 @@ function countSteps(optimizer: unknown, depth = 0): number | undefined {
 }
 
 /**
- * Reads the state that all ranks share. It is a file `common.pt`, or in later versions an object among the
- * tensors.
+ * Reads the common state of all ranks: a file `common.pt`, or in later versions an object among the tensors.
  */
 async function commonState(directory: DistributedTorchDirectory): Promise<ReadonlyMap<unknown, unknown>> {
   const path = join(directory.path, 'common.pt');
@@ -92,7 +91,7 @@ async function commonState(directory: DistributedTorchDirectory): Promise<Readon
     throw megatronError(directory.path, 'it has neither common.pt nor an object common_state');
   }
   const content = isFile ? await contentOfFile(path) : await directory.readObject(name!);
-  // a sharded object is a list of its shards, here one
+  // a sharded object is a list of its shards, which has one element here
   const state = Array.isArray(content) ? (content as unknown[])[0] : content;
   if (state instanceof Map) return state as ReadonlyMap<unknown, unknown>;
   throw megatronError(isFile ? path : directory.path, 'its common state is no dictionary');
@@ -139,7 +138,7 @@ function distributedWeights(
   });
 }
 
-/** Returns the stored tensors of each of our tensors: one stored tensor, or two for gates and values. */
+/** Returns the stored tensors for each of our tensors: one stored tensor, or two for gates and values. */
 function storedParts(
   directory: DistributedTorchDirectory,
   { layers, state }: { readonly layers: LayersName; readonly state?: MegatronOptimizerState },
@@ -179,8 +178,8 @@ function storedParts(
 }
 
 /**
- * Returns the weight to which a stored tensor belongs, as the weight itself or as the requested optimizer
- * state; undefined for other tensors.
+ * Returns the weight to which a stored tensor belongs, directly or as its requested optimizer state;
+ * undefined for other tensors.
  */
 function nameWeight(name: string, state: MegatronOptimizerState | undefined): string | undefined {
   if (state === undefined) return optimizerState.test(name) ? undefined : name;
@@ -189,8 +188,7 @@ function nameWeight(name: string, state: MegatronOptimizerState | undefined): st
 }
 
 /**
- * Returns the stored tensors after a check that gates and values are both present, with equal shapes and
- * dtypes.
+ * Checks that gates and values are both present with equal shapes and dtypes, and returns the stored tensors.
  */
 function checkedHalves(
   { path, tensors }: DistributedTorchDirectory,

@@ -4,11 +4,11 @@ import { megatronError } from './megatron-files.js';
 import { parseExpertTensor } from './megatron-names.js';
 import type { TensorSplit } from './merge-shards.js';
 
-/** One tensor of all experts of a rank: for each expert a matrix [outputs, inputs] or a vector. */
+/** A tensor with all experts of a rank. Each expert has a matrix [outputs, inputs] or a vector. */
 interface ExpertsOfRank {
   readonly path: string;
   readonly numExperts: number;
-  /** The shape of one expert's tensor. */
+  /** The shape of a single expert's tensor. */
   readonly shape: readonly number[];
   readonly dtype: Dtype;
   /** Calls `use` with each expert's bytes in turn. The bytes are valid during the call. */
@@ -16,9 +16,9 @@ interface ExpertsOfRank {
 }
 
 /**
- * Returns the experts of a rank. They are stored as separate tensors, as one tensor [E, ...], or in the
- * layout of `weight1` and `weight2` of grouped experts. That layout has the shapes [inputs, experts *
- * outputs] and [experts * inputs, outputs], but its values are in the order of [experts, inputs, outputs].
+ * Returns the experts of a rank. They are stored as separate tensors, as one tensor [E, ...], or as `weight1`
+ * and `weight2` of grouped experts. The latter have the shapes [inputs, experts * outputs] and [experts *
+ * inputs, outputs], but values in the order [experts, inputs, outputs].
  *
  * @param name our name of the tensor with all experts
  * @throws CheckpointError MTL_MEGATRON_CHECKPOINT for tensors that are missing or do not fit together
@@ -82,7 +82,7 @@ function separateExperts(
   };
 }
 
-/** Reads experts from one tensor [E, ...]. */
+/** Reads experts from a single tensor [E, ...]. */
 function stackedExperts(
   name: string,
   { file, tensor }: { readonly file: TorchFile; readonly tensor: TorchTensor },
@@ -109,7 +109,7 @@ function stackedExperts(
 }
 
 /**
- * Reads experts from one tensor whose values have the order [E, inputs, outputs], regardless of its shape.
+ * Reads experts from a single tensor with values in the order [E, inputs, outputs], regardless of its shape.
  */
 function viewedExperts(
   name: string,

@@ -43,7 +43,7 @@ interface MergedTensor {
 const fileName = 'model_optim_rng.pt';
 
 /**
- * Opens a checkpoint of the format `torch`, with one file for each tensor-, pipeline- and expert-parallel
+ * Opens a checkpoint of the format `torch`, which has a file for each tensor-, pipeline- and expert-parallel
  * rank. All files stay open until `close`.
  *
  * @throws CheckpointError MTL_MEGATRON_CHECKPOINT when files are missing or do not belong together,
@@ -120,7 +120,8 @@ async function ranksIn(path: string): Promise<readonly Rank[]> {
 }
 
 /**
- * Returns whether the training run had expert parallelism and no pipeline stages, by the args of one rank.
+ * Returns true if the training run had expert parallelism and no pipeline stages, according to the args of
+ * one rank.
  */
 async function hasExpertsOnly(path: string, folder: string | undefined): Promise<boolean> {
   if (folder === undefined) return false;
@@ -173,7 +174,7 @@ function legacyWeights(options: {
   });
 }
 
-/** The tensors of one model chunk on one rank, by our names. Layers are numbered within the chunk. */
+/** The tensors of a model chunk on one rank, by our names. Layers are numbered within the chunk. */
 interface RankTensors {
   readonly rank: Rank;
   readonly file: TorchFile;
@@ -228,7 +229,7 @@ function mergedTensors(options: {
   return tensors;
 }
 
-/** Returns the tensors of one model chunk on one rank by our names. Layers are numbered within the chunk. */
+/** Returns the tensors of a model chunk on one rank, by our names. Layers are numbered within the chunk. */
 function namedTensors(
   chunk: ReadonlyMap<string, TorchTensor> | undefined,
   { layers }: StoredArchitecture,
@@ -270,7 +271,7 @@ function shardedTensor(name: string, { ranks, version, architecture }: Merging):
     }
   }
   const shape = withoutPadding(name, wholeShape(first.shape, split, shards.length), architecture);
-  // a replicated tensor is read from one rank only
+  // a replicated tensor is read from only one rank
   const read = split === 'none' ? shards.slice(0, 1) : shards;
   const qkv = { version, headSize: architecture.headSize };
   return {
@@ -285,13 +286,13 @@ function shardedTensor(name: string, { ranks, version, architecture }: Merging):
   };
 }
 
-/** A tensor in one rank's file. */
+/** A tensor in a rank's file. */
 interface OwnTensor {
   readonly file: TorchFile;
   readonly tensor: TorchTensor;
 }
 
-/** Rejects tensors whose shape or data type differs between ranks. */
+/** Rejects tensors with different shapes or data types on different ranks. */
 function checkAlike(name: string, { file, tensor }: OwnTensor, first: OwnTensor): void {
   if (tensor.dtype === first.tensor.dtype && tensor.shape.join() === first.tensor.shape.join()) return;
   const shape = `[${tensor.shape.join(', ')}]`;
@@ -300,8 +301,8 @@ function checkAlike(name: string, { file, tensor }: OwnTensor, first: OwnTensor)
 }
 
 /**
- * Merges all experts of a layer. Each expert-parallel rank has the same number of experts, and rank 0 has the
- * first ones.
+ * Merges all experts of a layer. Each expert-parallel rank has the same number of experts, beginning with
+ * rank 0.
  */
 function expertTensor(name: string, { ranks, architecture, version }: Merging): MergedTensor {
   const split = chooseSplit(name, architecture);

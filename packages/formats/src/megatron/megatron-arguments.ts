@@ -6,7 +6,7 @@ const namespaces = new Set(['argparse.Namespace', 'types.SimpleNamespace']);
 
 /**
  * Returns the args of the training run that saved a checkpoint, as fields: numbers, strings, booleans, lists
- * of numbers or strings, and classes by their names. Objects of other kinds are left out.
+ * of numbers or strings, and names of classes. Other objects are left out.
  *
  * @param path the path of the checkpoint, for errors
  * @throws CheckpointError MTL_MEGATRON_CHECKPOINT if the checkpoint has no arguments

@@ -10,7 +10,7 @@ import type { JsonFields } from '../huggingface/json-fields.js';
 
 const positive = checkedNumber({ isValid: (value) => value > 0, expected: 'a number above 0' });
 
-/** Restricts a field to models with experts: other models have no value of it. */
+/** Restricts a field to models with experts. Other models have no value for it. */
 const ofExperts = (field: ConfigField): ConfigField => ({
   ...field,
   read: (fields, known) => {
@@ -25,7 +25,7 @@ const ofExperts = (field: ConfigField): ConfigField => ({
   },
 });
 
-/** Makes the field for one of several words. The first word is the default for args without the field. */
+/** Makes the field for a choice of words. The first word is the default for args without the field. */
 const word = (key: string, name: string, words: readonly [string, ...string[]]): ConfigField =>
   ofExperts({
     key,
@@ -118,7 +118,7 @@ const coefficients: ConfigField = ofExperts({
 function readNumbers(fields: JsonFields, name: string): readonly number[] {
   const values = [fields.values[name]].flat();
   if (values.every((value) => typeof value === 'number' && value >= 0)) return values as number[];
-  throw fields.refuse(name, 'a number, 0 or more, or a list of them');
+  throw fields.refuse(name, 'a number, 0 or more, or a list of such numbers');
 }
 
 /** The fields of a model's mixture of experts in Megatron-LM's args. */

@@ -13,15 +13,15 @@ import type { LayersName } from './megatron-names.js';
 /** The kinds of Megatron-LM models that can be read and written. */
 export type MegatronModelKind = 'gpt' | 'bert';
 
-/** Describes the Megatron-LM models of one kind. */
+/** Describes the Megatron-LM models of a kind. */
 interface MegatronModelType {
   readonly layers: LayersName;
-  /** The model's properties that are fields of the args, in the order in which they are read. */
+  /** The model's properties in the args, in the order of reading. */
   readonly fields: readonly ConfigField[];
   /** Properties that all models of the kind have. */
   readonly fixed: Readonly<Record<string, unknown>>;
   /**
-   * Args that are written with the same value for every model, since our models have no corresponding
+   * Args that are written with the same value for every model, because our models have no corresponding
    * property.
    */
   readonly alwaysStated: Readonly<Record<string, unknown>>;
@@ -39,8 +39,8 @@ const share = checkedNumber({
 });
 
 /**
- * The field for the number of real tokens. If args lack it, rows of padding count as tokens, as in
- * Megatron-LM's softmax.
+ * The field for the number of real tokens. If args lack it, padding rows count as tokens, as in Megatron-LM's
+ * softmax.
  */
 const vocabulary: ConfigField = {
   key: 'vocabularySize',
@@ -117,7 +117,7 @@ const queryGroups: ConfigField = {
   write: (value, { groupQueryAttention }) => (groupQueryAttention === true ? (value ?? 1) : 1),
 };
 
-/** Makes the field for a switch; args of a model with the switch off may lack it. */
+/** Makes the field for a switch. The args of a model may lack it if the switch is off. */
 const whereTrue = (key: string, name: string): ConfigField => ({
   ...truth(key, name, false),
   write: (value) => value ?? false,
@@ -164,7 +164,7 @@ const layerList = (key: string, name: string): ConfigField => ({
 
 const isZeroOrOne = (value: unknown): boolean => value === 0 || value === 1;
 
-/** The field for the layers with a window; it has no effect in models without a window. */
+/** The field for the layers with a window. It has no effect in models without a window. */
 const windowLayers: ConfigField = {
   ...layerList('windowAttnSkipFreq', 'window_attn_skip_freq'),
   read: (fields, known) =>
@@ -224,7 +224,10 @@ const onlyWith =
 const onlyRotary = onlyWith(hasRotaryPositions);
 const onlyYarn = onlyWith((type) => type === 'yarn');
 
-/** Restricts a property that Megatron-LM does not support with YaRN: there it must have the value `usual`. */
+/**
+ * Restricts a property that Megatron-LM does not support together with YaRN. With YaRN, it must have the
+ * value `usual`.
+ */
 const notOfYarn = (field: ConfigField, usual: unknown): ConfigField => ({
   ...field,
   read: (fields, known) => {
@@ -238,7 +241,7 @@ const notOfYarn = (field: ConfigField, usual: unknown): ConfigField => ({
   },
 });
 
-/** The fields of YaRN. A number that is missing or None gets Megatron-LM's default. */
+/** The fields of YaRN. A missing number or None means Megatron-LM's default. */
 const yarnFields: readonly ConfigField[] = [
   positive('rotaryScalingFactor', 'rotary_scaling_factor', 1),
   size('yarnOriginalMaxPositionEmbeddings', ['yarn_original_max_position_embeddings'], () => 4096),
@@ -285,16 +288,14 @@ const gptFields: readonly ConfigField[] = [
   },
   {
     ...geluKind,
-    // the kind of GELU has no effect with another activation, and gets its default
+    // the kind of GELU has no effect with another activation, and then has its default
     read: (fields, known) =>
       known.swiglu === true || known.squaredRelu === true ? 'tanh' : geluKind.read(fields, known),
   },
   ...expertFields,
 ];
 
-/**
- * Properties that are not written, because Megatron-LM's args have no field that is supported here for them.
- */
+/** Properties that are not written, because Megatron-LM's args have no supported field for them. */
 export const unwrittenProperties: readonly string[] = [
   'qkNormWholeWidth',
   'quickGeglu',
@@ -316,7 +317,9 @@ const bertFields: readonly ConfigField[] = [
   truth('sentenceOrderHead', 'bert_binary_head', true),
 ];
 
-/** The kinds of Megatron-LM models. Each property of a model is one line, for reading and for writing. */
+/**
+ * The kinds of Megatron-LM models. Each property of a model is one line, which serves reading and writing.
+ */
 export const megatronModelTypes: Readonly<Record<MegatronModelKind, MegatronModelType>> = {
   gpt: { layers: 'decoder', fields: gptFields, fixed: {}, alwaysStated: {} },
   bert: {
@@ -333,10 +336,10 @@ export const megatronModelTypes: Readonly<Record<MegatronModelKind, MegatronMode
   },
 };
 
-/** Returns whether layer norm weights are stored minus 1. */
+/** Returns true if layer norm weights are stored minus 1. */
 export const hasNormsLessOne = (fields: JsonFields): boolean => isTrue(fields, 'apply_layernorm_1p', false);
 
-/** Args that request unsupported features, with the values that do not request them. */
+/** Args that request unsupported features, with the values that do not. */
 const unsupportedArguments: ReadonlyArray<
   readonly [name: string, needs: string, ...valid: readonly unknown[]]
 > = [
@@ -378,6 +381,6 @@ export function checkMegatronFeatures(fields: JsonFields): void {
   }
 }
 
-/** Returns the properties without those that are undefined. */
+/** Returns the properties that are not undefined. */
 export const statedProperties = (properties: KnownProperties): KnownProperties =>
   Object.fromEntries(Object.entries(properties).filter(([, value]) => value !== undefined));

@@ -16,7 +16,7 @@ export interface StoredArchitecture {
   readonly vocabularySize: number;
 }
 
-/** A checkpoint of Megatron-LM, in one of its formats. */
+/** A checkpoint of Megatron-LM, in any of its formats. */
 export interface MegatronFiles {
   readonly path: string;
   /** The checkpoint's args after unpickling. */
@@ -36,11 +36,11 @@ export interface MegatronFiles {
  */
 export type MegatronOptimizerState = 'exp_avg' | 'exp_avg_sq' | 'fp32_param';
 
-/** The stored tensors of an optimizer, one of each state for each weight. */
+/** The stored tensors of an optimizer. Each weight has a tensor for each state. */
 export interface MegatronOptimizerFiles {
   readonly steps: number;
   has(state: MegatronOptimizerState): boolean;
-  /** Returns the values of one state as tensors with the names of the weights. */
+  /** Returns the values of a state as tensors with the names of the weights. */
   state(state: MegatronOptimizerState, architecture: StoredArchitecture): WeightFiles;
 }
 
@@ -64,7 +64,7 @@ export function withoutPadding(
   return [Math.min(rows, vocabularySize), ...rest];
 }
 
-/** Returns a count in a checkpoint, such as its iteration; 0 if the value is not a valid count. */
+/** Returns a count in a checkpoint, such as its iteration; 0 for an invalid count. */
 export const readCount = (value: unknown): number =>
   Number.isSafeInteger(value) && (value as number) >= 0 ? (value as number) : 0;
 

@@ -1,7 +1,7 @@
 /**
- * Replaces Megatron-LM's names of tensors, in order, by our names, which equal Megatron-Core's names without
- * Transformer Engine. Transformer Engine puts norms into the linear layers after them. From 2019 to 2022
- * models were nested in `language_model`.
+ * Replaces Megatron-LM's names of tensors, in order, by our names. Our names equal Megatron-Core's names
+ * without Transformer Engine, which moves norms into the next linear layers. From 2019 to 2022, models were
+ * nested in `language_model`.
  */
 const renamed: ReadonlyArray<readonly [pattern: RegExp, name: string]> = [
   [/^(module\.|model\.)+/, ''],
@@ -26,17 +26,17 @@ const renamed: ReadonlyArray<readonly [pattern: RegExp, name: string]> = [
   [/^lm_head\.norm\./, 'lm_head.layer_norm.'],
 ];
 
-/** Matches tensors that are not read: the state of fp8 kernels, and tensors that follow from the args. */
+/** Matches ignored tensors: the state of fp8 kernels, and tensors that follow from the args. */
 const ignored = /(^|\.)_extra_state(\/|$)|(^|\.)rotary_(pos_)?emb\.inv_freq$|\.attention\.(masked_)?bias$/;
 
 /** The names of the list of layers in Megatron-LM's models: `decoder` in a GPT, `encoder` in a BERT. */
 export type LayersName = 'decoder' | 'encoder';
 
 /**
- * Returns our name for a tensor in a checkpoint. The number of its layer is the file's, so it may be local to
- * a model chunk.
+ * Returns our name for a tensor in a checkpoint. The layer number is as in the file, so it may be local to a
+ * model chunk.
  *
- * @param layers the model's name for its list of layers, since GPTs before Megatron-Core named it `encoder`
+ * @param layers the model's name for its list of layers, which is `encoder` in GPTs before Megatron-Core
  * @returns undefined if the tensor is not a weight
  */
 export function nameOfMegatron(name: string, layers: LayersName): string | undefined {
@@ -53,16 +53,16 @@ export function parseLayer(
   return match === null ? undefined : { start: match[1]!, layer: Number(match[2]), rest: match[3]! };
 }
 
-/** A stored tensor of one or all experts of a rank. */
+/** A stored tensor of one expert, or of all experts of a rank. */
 interface ExpertTensor {
   /** Our name of the tensor with all experts. */
   readonly name: string;
-  /** The index of the expert on its rank; undefined for a tensor of all experts. */
+  /** The index of the expert on its rank; undefined for a tensor with all experts. */
   readonly expert: number | undefined;
   /**
-   * `rows`: matrices or vectors of outputs by inputs. `view`: the layout of Megatron-LM's grouped experts
-   * until 2025, with the shape [inputs, experts * outputs] or [experts * inputs, outputs] and values in the
-   * order of [experts, inputs, outputs].
+   * The layout. `rows`: matrices or vectors of outputs by inputs. `view`: Megatron-LM's grouped experts until
+   * 2025, with the shape [inputs, experts * outputs] or [experts * inputs, outputs] and values in the order
+   * [experts, inputs, outputs].
    */
   readonly form: 'rows' | 'view';
 }
@@ -99,10 +99,10 @@ export function parseExpertTensor(name: string): ExpertTensor | undefined {
 }
 
 /**
- * Returns the name of our tensor in a checkpoint of the format `torch_dist`. It is Transformer Engine's name,
- * which every Megatron-Core can read, with Transformer Engine or without.
+ * Returns the name of our tensor in a checkpoint of the format `torch_dist`. This is Transformer Engine's
+ * name, which every Megatron-Core can read, also without Transformer Engine.
  *
- * @param options.hasExperts true if the layer has experts; its norm is then a separate layer
+ * @param options.hasExperts true if the layer has experts. Its norm is then a separate layer
  */
 export function formatMegatronName(name: string, { hasExperts }: { readonly hasExperts: boolean }): string {
   const renamed = name

@@ -6,8 +6,9 @@ import { paddedTable, sameLayout, type WeightMapping } from '../huggingface/weig
 import type { MegatronModelKind } from './megatron-fields.js';
 
 /**
- * Returns the mappings of Megatron-LM: names (`nameOfMegatron`) and the order of values are the same as ours.
- * The outputs of a linear layer are one dimension there, even if ours are several (heads, halves of SwiGLU).
+ * Returns the mappings of Megatron-LM: names (`nameOfMegatron`) and the order of values equal ours. The
+ * outputs of a linear layer are a single dimension in Megatron-LM, even if our tensor has several (heads,
+ * halves of SwiGLU).
  *
  * @param options.vocabularySize rows of the vocabulary in the checkpoint
  * @param options.normsLessOne whether layer norm weights are stored minus 1 (`apply_layernorm_1p`). Default:
@@ -34,8 +35,8 @@ export function megatronWeightNames(options: {
 
 const isNormWeight = (name: string): boolean => /layer_?norm\.weight$/.test(name);
 
-/** Changes a mapping so that stored weights are the weights minus 1. */
-const storedLessOne = ({ runsOf: _, ...mapping }: WeightMapping): WeightMapping => ({
+/** Changes a mapping so that the stored weights are the weights minus 1. */
+const storedLessOne = ({ listRuns: _, ...mapping }: WeightMapping): WeightMapping => ({
   ...mapping,
   toLogical: (sources, allocate) =>
     mapping.toLogical(
@@ -61,12 +62,15 @@ function describeMapping(
 }
 
 /**
- * Returns whether a tensor is a buffer. Buffers are always float32, and have no optimizer state because no
- * optimizer updates them.
+ * Returns true if a tensor is a buffer. Buffers are always float32. No optimizer updates them, so they have
+ * no optimizer state.
  */
 export const isBuffer = (name: string): boolean => name.endsWith('.router.expert_bias');
 
-/** Returns the shape in Megatron-LM, where all output dimensions of a linear layer are folded into one. */
+/**
+ * Returns the shape in Megatron-LM, where all output dimensions of a linear layer are folded into a single
+ * dimension.
+ */
 function foldedRows(name: string, shape: readonly number[]): readonly number[] {
   if (/\.mlp\.experts\.linear_fc1\./.test(name)) {
     const [numExperts, ...rest] = shape;

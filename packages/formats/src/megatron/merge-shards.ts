@@ -43,7 +43,7 @@ interface ShardSizes {
   readonly qkv: QkvOrder;
 }
 
-/** Returns the shape of a complete tensor from the shape of one shard and the number of shards. */
+/** Returns the shape of a complete tensor, given the shape and number of its shards. */
 export function wholeShape(
   shape: readonly number[],
   split: TensorSplit,
@@ -86,17 +86,19 @@ export function mergeShard(options: {
 }
 
 /**
- * How Megatron-LM shards a tensor over tensor-parallel ranks.
+ * The sharding of a tensor over tensor-parallel ranks in Megatron-LM.
  *
  * - `rows`: outputs of a column-parallel layer, rows of the vocabulary
- * - `gated-rows`: outputs of a SwiGLU layer; each rank has its gates, then its values
+ * - `gated-rows`: outputs of a SwiGLU layer, first the gates and then the values of each rank
  * - `qkv-rows`: outputs for queries, keys and values, in an order that depends on `checkpoint_version`
  * - `columns`: inputs of a row-parallel layer
  * - `none`: replicated on all ranks
  */
 export type TensorSplit = 'rows' | 'gated-rows' | 'qkv-rows' | 'columns' | 'none';
 
-/** Returns how a tensor is sharded, given our name for it. For experts, the result applies to each expert. */
+/**
+ * Returns the sharding of a tensor, given our name for it. For experts, the result applies to each expert.
+ */
 export function chooseSplit(name: string, { isGated }: { readonly isGated: boolean }): TensorSplit {
   if (/\.self_attention\.linear_qkv\./.test(name)) return 'qkv-rows';
   if (/\.mlp\.(experts\.|shared_experts\.)?linear_fc1\./.test(name)) return isGated ? 'gated-rows' : 'rows';
@@ -110,7 +112,7 @@ export function chooseSplit(name: string, { isGated }: { readonly isGated: boole
 const maxDepth = 12;
 
 /**
- * Returns the tensors of a model's state dictionary. Names of nested dictionaries are joined by dots. Other
+ * Returns the tensors in a model's state dictionary. Names in nested dictionaries are joined by dots. Other
  * values, such as the state of fp8 kernels, are left out.
  */
 export function flattenedTensors(model: unknown, path: string): ReadonlyMap<string, TorchTensor> {

@@ -29,11 +29,11 @@ import {
 import { isBuffer, megatronWeightNames } from './megatron-weight-names.js';
 
 /**
- * The format of a checkpoint: `torch_dist`, Megatron-Core's default, or `torch`, with one file for each rank.
+ * The format of a checkpoint: `torch_dist`, Megatron-Core's default, or `torch`, with a file for each rank.
  */
 type MegatronFormat = 'torch_dist' | 'torch';
 
-/** An opened checkpoint of Megatron-LM; its files stay open until `close`. */
+/** An opened checkpoint of Megatron-LM. Its files stay open until `close`. */
 export interface MegatronModel {
   /** Path of the checkpoint. */
   readonly path: string;
@@ -42,8 +42,8 @@ export interface MegatronModel {
   readonly kind: MegatronModelKind;
   readonly configuration: GptModelConfiguration | BertModelConfiguration;
   /**
-   * AdamW's state, if the format stores it for each weight. `load` of the model then fills tensors with the
-   * float32 weights that AdamW updates.
+   * AdamW's state, if the format stores a state for each weight. The model's `load` then fills tensors with
+   * the float32 weights that AdamW updates.
    */
   readonly optimizer?: MegatronOptimizer | undefined;
   /** Number of samples that the training run had consumed. */
@@ -52,7 +52,7 @@ export interface MegatronModel {
   /** Messages for the user. */
   readonly notices: readonly string[];
   /**
-   * Fills logical tensors from the weights: all or some tensors of the model, whole or slices.
+   * Fills tensors of the model, or slices of tensors, from the weights.
    *
    * @throws CheckpointError MTL_MEGATRON_WEIGHTS, MTL_NOT_FINITE, MTL_TORCH_FILE_INVALID
    */
@@ -69,16 +69,16 @@ interface MegatronOptimizer {
 }
 
 /**
- * Opens a checkpoint of Megatron-LM: a GPT, a Llama or a model derived from Llama, with or without experts,
- * or a BERT. The format is `torch_dist`, or `torch` with any tensor-, pipeline- and expert-parallel size.
- * Sizes in the args are compared with the weights before memory of these sizes is allocated.
+ * Opens a checkpoint of Megatron-LM: a GPT, a Llama or a derived model, with or without experts, or a BERT.
+ * The format is `torch_dist`, or `torch` with any tensor-, pipeline- and expert-parallel size. Sizes in the
+ * args are compared with the weights before memory of these sizes is allocated.
  *
  * @param options.directory the checkpoint, or the directory of checkpoints
  * @param options.step the iteration. Default: the latest
- * @param options.vocabularySize the number of real tokens. Default: the number in args, else all rows of the
- *   embedding
- * @param options.weightsOnly true leaves out the state of the optimizer. Default: false
- * @throws CheckpointError MTL_MEGATRON_CHECKPOINT when it is no checkpoint or is incomplete;
+ * @param options.vocabularySize the number of real tokens. Default: the number in args, or all rows of the
+ *   embedding without it
+ * @param options.weightsOnly true to leave out the optimizer state. Default: false
+ * @throws CheckpointError MTL_MEGATRON_CHECKPOINT when the directory is not a complete checkpoint;
  *   MTL_MEGATRON_ARGUMENTS for an unsupported model; MTL_MEGATRON_WEIGHTS when the weights do not match the
  *   args; MTL_TORCH_FILE_INVALID
  */
@@ -98,18 +98,18 @@ export async function readMegatron(options: {
   }
 }
 
-/** The directory of one iteration's checkpoint. */
+/** The directory of a checkpoint of one iteration. */
 interface MegatronDirectory {
   readonly path: string;
   readonly format: MegatronFormat;
 }
 
-/** Maximum bytes of a checkpoint's small text files, which normally have one line. */
+/** Maximum bytes of a checkpoint's small text files, which normally have a single line. */
 const maxTextBytes = 1 << 16;
 
 /**
  * Returns the checkpoint in a directory: the directory itself, its subdirectory for the requested iteration,
- * or else the subdirectory that its tracker file names.
+ * or the subdirectory that its tracker file names.
  *
  * @throws CheckpointError MTL_MEGATRON_CHECKPOINT
  */
@@ -190,7 +190,7 @@ async function detectFormat(
   });
 }
 
-/** Reads a file; returns undefined if it is missing. */
+/** Reads a file; returns undefined if the file is missing. */
 function readText(path: string): string | undefined {
   try {
     return readRegularFile(path, maxTextBytes).toString('utf8');
@@ -300,7 +300,7 @@ function optimizerStates(options: {
   return isWhole ? (Object.fromEntries(states) as unknown as States) : undefined;
 }
 
-/** Returns the weights that an optimizer updates, together with the buffers, which no optimizer updates. */
+/** Returns the weights that an optimizer updates, and the buffers, which it does not update. */
 function addBuffers(weights: WeightFiles, updated: WeightFiles): WeightFiles {
   const buffers = [...weights.tensors].filter(([name]) => isBuffer(name));
   return {
@@ -324,7 +324,7 @@ async function loadStates(
   }
 }
 
-/** Returns the kind of model. Args do not name it, so it is derived from the names of the weights. */
+/** Returns the kind of model. Args do not contain the kind, so the names of the weights determine it. */
 function detectKind({ path, names }: MegatronFiles): MegatronModelKind {
   const has = (pattern: RegExp): boolean => names.some((name) => pattern.test(name));
   const isBert = has(/(^|\.)lm_head\.dense\.weight$|(^|\.)tokentype_embeddings\.weight$/);

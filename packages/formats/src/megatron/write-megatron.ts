@@ -30,11 +30,11 @@ import { formatMegatronName, parseLayer } from './megatron-names.js';
 import { megatronWeightNames } from './megatron-weight-names.js';
 
 interface WriteMegatronOptions {
-  /** The directory to write, which must be new or empty. It is written atomically, by one rename. */
+  /** The directory to write, which must be new or empty. It is written atomically, with one rename. */
   readonly directory: string;
   readonly kind: MegatronModelKind;
   readonly model: GptModelConfiguration | BertModelConfiguration;
-  /** All tensors of the model; each must be complete. */
+  /** All tensors of the model. Each must be complete. */
   readonly tensors: readonly LogicalTensor[];
   /**
    * The number of optimizer steps. With 0 the checkpoint is named `release`, Megatron-LM's name for weights
@@ -53,7 +53,7 @@ interface WriteMegatronOptions {
  *
  * @returns the path of the checkpoint in the directory
  * @throws CheckpointError MTL_MEGATRON_CHECKPOINT for a target that contains files, or a model that
- *   Megatron-LM does not have; MTL_NOT_FINITE, MTL_CHECKPOINT_*
+ *   Megatron-LM does not support; MTL_NOT_FINITE, MTL_CHECKPOINT_*
  */
 export async function writeMegatron(options: WriteMegatronOptions): Promise<string> {
   const { iteration } = options;
@@ -65,7 +65,7 @@ export async function writeMegatron(options: WriteMegatronOptions): Promise<stri
     await mkdir(path);
     await writeDistributedTorchDirectory({ directory: path, tensors: tensorSources(options) });
     await writeFile(join(path, 'common.pt'), Buffer.concat(encodeTorchObject(commonState(options))));
-    // written last: Megatron-LM treats a checkpoint without this file as unfinished
+    // written last, because Megatron-LM treats a checkpoint without this file as unfinished
     await writeFile(join(path, 'metadata.json'), JSON.stringify(format));
     const latest = iteration === 0 ? name : `${iteration}`;
     await writeFile(join(unfinished, trackerName), latest);
@@ -80,7 +80,7 @@ const format = {
   common_backend_version: 1,
 };
 
-/** Rejects a model with a property whose value no Megatron-LM model of the kind can have. */
+/** Rejects a model with a property value that no Megatron-LM model of this kind has. */
 function checkExpressible({ kind, model, directory }: WriteMegatronOptions): void {
   const { fixed } = megatronModelTypes[kind];
   const absent = Object.fromEntries(unwrittenProperties.map((key) => [key, undefined]));
@@ -99,15 +99,15 @@ function checkExpressible({ kind, model, directory }: WriteMegatronOptions): voi
 }
 
 /**
- * Returns whether each parameter of the layers is stored as one tensor for all layers. All layers must have
- * the same parameters for this.
+ * Returns true if each parameter of the layers is stored as a single tensor for all layers. This requires the
+ * same parameters in all layers.
  */
 const isStacked = (model: WriteMegatronOptions['model']): boolean =>
   !('numExperts' in model) || model.numExperts === undefined || layersWithExperts(model) === 1;
 
 /**
- * Returns the tensors to write. A parameter of the layers is one tensor, with a box for each layer. If only
- * some layers have experts, each layer has separate tensors.
+ * Returns the tensors to write. A parameter of the layers is a single tensor, with a box for each layer. If
+ * only some layers have experts, each layer has separate tensors.
  */
 function tensorSources({
   kind,
@@ -164,7 +164,7 @@ function commonState(options: WriteMegatronOptions): PickleValue {
   const args = new PickledObject('argparse.Namespace', []);
   const values = Object.entries(written).map(([name, value]): [string, PickleValue] => [
     name,
-    // Megatron-LM's window is a tuple; its list of layers with experts is a list
+    // in Megatron-LM, the window is a tuple, and the list of layers with experts is a list
     Array.isArray(value) && name === 'window_size'
       ? new PickledTuple(value as number[])
       : (value as PickleValue),

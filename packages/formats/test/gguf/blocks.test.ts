@@ -84,7 +84,7 @@ describe.each(tinyModelNames)('blocks of rows of %s', (name) => {
   it('are the rows of whole tensors', async () => {
     using tiny = await randomModel(parseModel(configurations[name]));
     const names = ggufWeightNames(chooseTypeName(name), tiny.model);
-    const common = { names, typeOf: () => 'F32' as const };
+    const common = { names, chooseType: () => 'F32' as const };
     const lengths: number[] = [];
     const parts = tensorSources({ ...common, tensors: await inParts(tiny.tensors, lengths), valuesAtOnce });
     const whole = tensorSources({ ...common, tensors: tiny.tensors });

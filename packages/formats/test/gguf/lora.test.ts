@@ -21,7 +21,7 @@ async function readValues(file: GgufFile, name: string): Promise<Float32Array> {
   return new Float32Array((await file.read({ name })).slice().buffer);
 }
 
-/** Adds scale B A to a matrix, or to that of each expert. */
+/** Adds scale B A to a matrix, or to the matrix of each expert. */
 function add(
   values: Float32Array,
   { a, b, scale, numMatrices }: { a: Float32Array; b: Float32Array; scale: number; numMatrices: number },

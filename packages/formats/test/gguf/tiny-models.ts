@@ -201,7 +201,7 @@ function byteCharacters(): readonly string[] {
 const endOfText = '<|endoftext|>';
 const merges = ['t h', 'th e', 'i n', 'a n', 'an d', 'Ġ t', 'e r', 'o n', 'Ġ a', 'r e'];
 
-/** The tokenizer.json of a byte-level BPE with 267 tokens, ten of them merged, the last the end of texts. */
+/** The tokenizer.json of a byte-level BPE with 267 tokens: ten merged tokens, and last the end of texts. */
 export const tokenizerJson = {
   version: '1.0',
   added_tokens: [{ id: 266, content: endOfText, special: true }],

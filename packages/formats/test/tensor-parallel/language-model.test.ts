@@ -43,7 +43,7 @@ describe.each([
     });
   });
 
-  it('chooses the same tokens on every rank, from the same bits, and those of one process', () => {
+  it('chooses the same tokens on every rank, from the same bits, and as one process', () => {
     for (const rank of ranks) {
       expect(rank).toEqual(ranks[0]);
       expect(rank.tokens).toEqual(whole.tokens);

@@ -43,7 +43,7 @@ export class HubCache {
     return join(this.directory, 'snapshots', commit);
   }
 
-  /** Tells whether a file of a commit exists with its contents. */
+  /** Returns true if a file of a commit exists with its contents. */
   has(commit: string, file: string): boolean {
     return existsSync(join(this.snapshotPath(commit), file));
   }

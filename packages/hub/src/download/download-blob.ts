@@ -209,7 +209,7 @@ class PartialDownload {
   }
 }
 
-/** Appends all bytes; a single write may write only some of them. */
+/** Appends all bytes; a single write may write only some bytes. */
 async function writeWhole(handle: FileHandle, bytes: Uint8Array): Promise<void> {
   let written = 0;
   while (written < bytes.length) written += (await handle.write(bytes, written)).bytesWritten;

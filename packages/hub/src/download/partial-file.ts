@@ -13,7 +13,7 @@ const host = createHash('sha256').update(hostname()).digest('hex').slice(0, 8);
 let numClaims = 0;
 
 /**
- * Returns the path of a partial file that belongs to this process alone; it may already contain the bytes of
+ * Returns the path of a partial file that belongs to this process alone. It may already contain the bytes of
  * an interrupted download. The name identifies the writer (`ETAG.HOST-PID-NUMBER.incomplete`), so no two
  * processes write to the same file and no lock is needed. An abandoned file is taken over by one rename,
  * which succeeds in only one process.

@@ -334,7 +334,7 @@ describe('a download', () => {
   });
 });
 
-/** Returns how names of partial files call this host. */
+/** Returns the name of this host in the names of partial files. */
 async function partialHost(): Promise<string> {
   return /\.([0-9a-f]{8})-\d+-\d+\.incomplete$/.exec(await claimPartialFile('/no/such/blob'))![1]!;
 }
@@ -446,7 +446,7 @@ describe('a proxy', () => {
       asked.push(`${request.method} ${new URL(request.url!).host}`);
       const { pathname, search } = new URL(request.url!);
       const { headers, method } = request;
-      // the hosts of the test exist for the proxy alone
+      // only the proxy can resolve the hosts of the test
       const onward = httpRequest(`${server.endpoint}${pathname}${search}`, { method, headers }, (answer) => {
         response.writeHead(answer.statusCode!, answer.headers);
         answer.pipe(response);

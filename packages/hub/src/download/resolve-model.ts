@@ -32,7 +32,7 @@ export interface ResolveModelOptions {
   readonly onMessage?: (text: string) => void;
   /** Ends the download when aborted; the next download continues from the bytes received. */
   readonly signal?: AbortSignal;
-  /** How often and for how long requests are repeated. Default: 5 attempts, waits of up to 300 s. */
+  /** The number of attempts and the waiting time of requests. Default: 5 attempts, waits of up to 300 s. */
   readonly patience?: Partial<Patience>;
 }
 

@@ -2,7 +2,7 @@ import { sizeText } from '../size-text.js';
 import type { ModelFormat, PushedFile } from './pushed-files.js';
 
 /**
- * The known facts about a model. All of them are published, so none may reveal anything about this machine.
+ * The known facts about a model. All facts are published, so none may reveal anything about this machine.
  */
 export interface ModelCardFacts {
   /** `org/name` */

@@ -56,7 +56,8 @@ export function privateWordIn(text: string, words: readonly PrivateWord[]): stri
 }
 
 /**
- * Tells whether a word occurs as a whole word, so that the home directory `/root` is not found in `/rooted`.
+ * Returns true if a word occurs as a whole word, so that the home directory `/root` is not found in
+ * `/rooted`.
  */
 function occursIn(text: string, word: string): boolean {
   for (let at = text.indexOf(word); at >= 0; at = text.indexOf(word, at + 1)) {

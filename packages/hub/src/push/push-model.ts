@@ -162,7 +162,7 @@ class Upload {
     }
   }
 
-  /** A `fetch` for the library; it turns an answer that refuses a request into an error for the user. */
+  /** A `fetch` for the library. It turns an answer that refuses a request into an error for the user. */
   readonly #send = (async (input: string | URL, init: RequestInit = {}): Promise<Response> => {
     const { client, name } = this.#options;
     const response = await client.send(input, init);

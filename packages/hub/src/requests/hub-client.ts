@@ -15,11 +15,11 @@ export interface HubClientOptions {
   readonly patience?: Partial<Patience> | undefined;
 }
 
-/** How often and for how long requests are repeated. */
+/** The number of attempts and the waiting time of requests. */
 export interface Patience {
   /** The maximum number of attempts of a request, and of a download without progress. */
   readonly mostAttempts: number;
-  /** The wait before the second attempt, in milliseconds; it doubles with each further attempt. */
+  /** The wait before the second attempt, in milliseconds. It doubles with each further attempt. */
   readonly firstWaitMs: number;
   /** The longest wait that the Hub may request, in seconds; a longer request is an error. */
   readonly longestWaitSeconds: number;

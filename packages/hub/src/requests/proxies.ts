@@ -51,7 +51,7 @@ function spelling(environment: Environment, name: string): string {
   return environment[lower] === undefined ? name : lower;
 }
 
-/** Returns whether undici, which decodes user and password, accepts the address. */
+/** Returns true if undici, which decodes user and password, accepts the address. */
 function isUsable({ protocol, username, password }: URL): boolean {
   try {
     decodeURIComponent(username);
@@ -103,7 +103,7 @@ export function proxyNote(url: string, environment: Environment = process.env): 
 }
 
 /**
- * Returns whether NO_PROXY contains a host or a domain of the host, by the rules of undici's
+ * Returns true if NO_PROXY contains a host or a domain of the host, by the rules of undici's
  * `EnvHttpProxyAgent`.
  */
 function isWithoutProxy({ protocol, hostname, port }: URL, noProxy: string): boolean {

@@ -85,7 +85,7 @@ export class HubServer {
   static async start(repositories: Readonly<Record<string, ServedRepository>>): Promise<HubServer> {
     const server = new HubServer(repositories);
     await new Promise<void>((listening) => server.#hub.listen(0, '127.0.0.1', listening));
-    // a different host name, since clients may compare hosts without their ports
+    // a different host name, because clients may compare hosts without their ports
     await new Promise<void>((listening) => server.#storage.listen(0, 'localhost', listening));
     return server;
   }
@@ -178,7 +178,7 @@ export class HubServer {
     else this.#resolve(call, { name, file: decodeURIComponent(file![3]!) });
   }
 
-  /** Tells whether the request may read the repository; if not, sends a refusal. */
+  /** Returns true if the request may read the repository; if not, sends a refusal. */
   #isOpen(call: Call, { access = 'public', movedTo }: ServedRepository): boolean {
     const { authorization } = call.request.headers;
     if (authorization !== undefined && authorization !== `Bearer ${servedToken}`) {
@@ -315,7 +315,7 @@ interface Call {
   readonly fault: Fault | undefined;
 }
 
-/** Tells whether the request may change repositories; if not, sends a refusal. */
+/** Returns true if the request may change repositories; if not, sends a refusal. */
 function isOwner(call: Call): boolean {
   const { authorization } = call.request.headers;
   if (authorization === `Bearer ${servedToken}`) return true;

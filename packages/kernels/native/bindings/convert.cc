@@ -12,7 +12,7 @@ bool wrong(const Napi::CallbackInfo& info, size_t index, const char* expected) {
   return false;
 }
 
-// Keeps the array as long as the environment exists, because functions keep the address of its data.
+// Keeps the array as long as the environment exists, because functions store the address of its data.
 using CallNumbers = Napi::Reference<Napi::Float64Array>;
 
 }  // namespace

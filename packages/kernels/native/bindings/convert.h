@@ -1,5 +1,5 @@
-// Functions that read JavaScript arguments and throw coded errors, for the files of this folder, the only
-// ones that include napi.h. A function that fails leaves a pending exception and returns an empty value.
+// Functions that read JavaScript arguments and throw coded errors. Only the files of this folder include
+// napi.h. A function that fails leaves a pending exception and returns an empty value.
 #pragma once
 
 #include <napi.h>
@@ -9,10 +9,11 @@
 
 namespace mtl::bindings {
 
-// Throws `status` as an Error with a `code` property and frees it.
+// Throws `status` as an Error with a `code` property, and frees it.
 void throw_status(const Napi::Env& env, Status status);
 
-// Reads argument `index`; returns false with a pending MTL_ARGUMENT exception if it has another type.
+// Reads argument `index`. Returns false with a pending MTL_ARGUMENT exception if the argument has another
+// type.
 bool read_number(const Napi::CallbackInfo& info, size_t index, double* value);
 bool read_handle(const Napi::CallbackInfo& info, size_t index, TensorHandle* handle);
 // Reads argument `index` as the length of a list in the call numbers.
@@ -21,12 +22,12 @@ bool read_count(const Napi::CallbackInfo& info, size_t index, int maximum, int* 
 bool read_shape(const Napi::CallbackInfo& info, size_t index, int64_t* shape, int* rank);
 // Reads an object that an earlier call returned: a graph, memory of graphs, a mark.
 bool read_pointer(const Napi::CallbackInfo& info, size_t index, void** pointer);
-// Reads a typed array; JavaScript keeps ownership of its memory.
+// Reads a typed array. JavaScript still owns its memory.
 bool read_bytes(const Napi::CallbackInfo& info, size_t index, uint8_t** data, size_t* bytes);
 
-// The call numbers: a Float64Array, one per environment, in which JavaScript passes lists (shapes, the
-// tensors and attributes of an operation). It writes a list just before the call. Reading a JavaScript array
-// instead would cost three calls into Node for each element.
+// The call numbers: a Float64Array for each environment, in which JavaScript passes lists (shapes, the
+// tensors and attributes of an operation). JavaScript writes a list immediately before the call. Reading a
+// JavaScript array would cost three calls into Node for each element.
 constexpr int kMaxCallNumbers = 32;
 static_assert(kMaxCallNumbers >= kMaxTensors + kMaxAttributes && kMaxCallNumbers >= 2 * kMaxRank);
 

@@ -25,8 +25,8 @@ Napi::Object to_object(Napi::Env env, const CudaProbe& probe) {
   return result;
 }
 
-// Reads the options of `open`. Returns false with a pending MTL_ARGUMENT exception if one is missing or has
-// another type.
+// Reads the options of `open`. Returns false with a pending MTL_ARGUMENT exception if an option is missing or
+// has another type.
 bool read_options(const Napi::CallbackInfo& info, std::string* path, int32_t* device, std::string* candidates,
                   bool* allow_tf32) {
   const auto wrong = [&](const char* what) {

@@ -1,4 +1,4 @@
-// Exports transpose, which works on JavaScript arrays that belong to no tensor.
+// Exports transpose, which processes JavaScript arrays that belong to no tensor.
 #include "backends/cpu/transpose.h"
 #include "bindings/convert.h"
 

@@ -1,5 +1,5 @@
-// JavaScript's views of native memory, without a copy. Natively an ArrayBuffer has the memory; in WebAssembly
-// all of it is in the ArrayBuffer of the module's memory.
+// JavaScript's views of native memory, without a copy. Natively, an ArrayBuffer refers to the memory. In
+// WebAssembly, the ArrayBuffer of the module's memory contains all of it.
 #pragma once
 
 #include <napi.h>
@@ -20,8 +20,8 @@ inline Napi::Value view_memory(Napi::Env env, void* data, size_t bytes) {
 #endif
 }
 
-// Returns an array of numbers that JavaScript and native code share, and its memory, which lives as long as
-// the array; in WebAssembly as long as the module.
+// Returns an array of numbers that JavaScript and native code share, with its memory. The memory lives as
+// long as the array, or in WebAssembly as long as the module.
 inline Napi::Float64Array create_shared_numbers(Napi::Env env, size_t count, double** memory) {
 #if defined(__wasm__)
   *memory = new double[count]();
@@ -35,8 +35,8 @@ inline Napi::Float64Array create_shared_numbers(Napi::Env env, size_t count, dou
 #endif
 }
 
-// Detaches the view, so that JavaScript no longer reaches the memory through it. In WebAssembly nothing can:
-// late writes stay within the module's memory.
+// Detaches the view, so that JavaScript can no longer access the memory through it. In WebAssembly a view
+// cannot be detached, but late writes stay within the module's memory.
 inline void end_view([[maybe_unused]] Napi::Value view) {
 #if !defined(__wasm__)
   if (view.IsTypedArray()) view.As<Napi::TypedArray>().ArrayBuffer().Detach();

@@ -159,8 +159,8 @@ int resolve_for_addons(uint64_t handle, MtlTensorMemory* memory) {
   return 0;
 }
 
-// Retains the memory of a tensor for another addon. Like a view, it counts as a live tensor, so that memory
-// that is never released shows up as a leak.
+// Retains the memory of a tensor for another addon. Like a view, it counts as a live tensor, so that
+// unreleased memory shows as a leak.
 int retain_for_addons(uint64_t handle, MtlTensorMemory* memory, uint64_t* hold) {
   if (resolve_for_addons(handle, memory) != 0) return -1;
   const int64_t shape[] = {static_cast<int64_t>(memory->bytes / size_of(static_cast<DType>(memory->dtype)))};

@@ -23,7 +23,7 @@ struct Backend {
   DeviceKind kind;
   const char* name;
 
-  // Allocates memory that is aligned to at least 64 bytes; its contents are undefined.
+  // Allocates memory with an alignment of at least 64 bytes. Its contents are undefined.
   Status (*allocate)(size_t bytes, void** data);
   void (*release)(void* data);
   Status (*fill)(void* data, uint8_t value, size_t bytes);
@@ -38,7 +38,7 @@ struct Backend {
   // Waits for everything enqueued so far.
   Status (*synchronize)();
 
-  // The kernel of an op on this device, or null if it has none.
+  // The kernel of an op on this device; null if the device has no kernel for the op.
   KernelFunction (*find_kernel)(const char* op);
 
   // Marks work enqueued from here to the matching pop for profilers; null if no profiler is attached.
@@ -48,11 +48,11 @@ struct Backend {
   // The functions that record graphs; null if work cannot be recorded.
   const GraphFunctions* graphs = nullptr;
 
-  // The functions for marks; null if every call finishes its work before it returns.
+  // The functions for marks; null if every call finishes its work before returning.
   const MarkFunctions* marks = nullptr;
 };
 
-// The backend of a device, or null when it is not loaded.
+// The backend of a device; null if it is not loaded.
 const Backend* backend_of(DeviceKind kind);
 
 }  // namespace mtl

@@ -14,8 +14,8 @@ constexpr size_t kHugePage = size_t{2} << 20;
 
 }  // namespace
 
-// Small blocks are multiples of 64 bytes; larger ones are rounded to an eighth of their power of two, so that
-// nearly equal sizes share blocks and at most an eighth is wasted.
+// Small blocks are multiples of 64 bytes. Larger sizes are rounded up to a multiple of an eighth of their
+// power of two, so that nearly equal sizes share blocks and at most an eighth is wasted.
 size_t CachingAllocator::block_size(size_t bytes) {
   if (bytes <= 4096) return round_up(bytes == 0 ? 1 : bytes, kAlignment);
   if (bytes >= kHugePage * 8) return round_up(bytes, kHugePage);
@@ -35,8 +35,8 @@ Status CachingAllocator::allocate(uint64_t bytes, void** data) {
                         static_cast<unsigned long long>(bytes), static_cast<unsigned long long>(limit_),
                         static_cast<unsigned long long>(statistics_.bytes_in_use));
   }
-  // A cached block up to an eighth larger than requested is as good as an exact one. It counts with the
-  // requested size, so that the bytes in use do not depend on earlier allocations.
+  // A cached block may be up to an eighth larger than requested. It counts with the requested size, so that
+  // the bytes in use do not depend on earlier allocations.
   const auto found = cached_.lower_bound(size);
   size_t granted = size;
   if (found != cached_.end() && found->first <= size + size / 8) {

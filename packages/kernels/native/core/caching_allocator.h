@@ -1,5 +1,5 @@
-// Aligned memory that is cached for reuse: a training step requests the same sizes again and again, and page
-// faults are expensive. Counts bytes in use, their peak, and bytes reserved.
+// Aligned memory that is cached for reuse, because a training step requests the same sizes again and again,
+// and page faults are expensive. Counts bytes in use, their peak, and bytes reserved.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +30,8 @@ class CachingAllocator {
  public:
   explicit CachingAllocator(const BlockSource& source) : source_(source) {}
 
-  // 64-byte aligned memory of at least `bytes` bytes (one block for zero bytes). Contents are undefined.
+  // Allocates at least `bytes` bytes with an alignment of 64 bytes (zero bytes also take a block). Contents
+  // are undefined.
   Status allocate(uint64_t bytes, void** data);
   // Releases memory of this allocator; null is ignored.
   void release(void* data);
@@ -38,8 +39,8 @@ class CachingAllocator {
   void trim();
   MemoryStatistics statistics();
   void reset_peak();
-  // Rejects allocations beyond `bytes` in use (0: no limit), so that running out of memory is an error and
-  // does not kill the process.
+  // Rejects allocations beyond `bytes` in use (0: no limit), so that exhausted memory causes an error instead
+  // of killing the process.
   void set_limit(uint64_t bytes);
 
  private:
@@ -63,7 +64,7 @@ class CachingAllocator {
   uint64_t limit_ = 0;
 };
 
-// The allocator of host memory, shared by the CPU and the reference backend.
+// The allocator of host memory, shared by the CPU backend and the reference backend.
 CachingAllocator& host_allocator();
 
 // Scratch memory for the length of a scope; `data` is null if the allocation failed.

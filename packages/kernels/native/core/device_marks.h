@@ -1,6 +1,5 @@
 // Marks: points in the work enqueued on a device, each with a copy to the host on request. The host enqueues
-// more work before it waits for a mark, so that it reads results without the device ever waiting for the
-// host.
+// further work before it waits for a mark, so that the device never waits for the host to read results.
 #pragma once
 
 #include <cstddef>
@@ -16,9 +15,9 @@ struct MarkFunctions {
   // Waits for the mark, and returns with the bytes in `destination`. MTL_INDEX if a kernel before the mark
   // has read an index out of range that was not reported yet; kernels after the mark are not considered.
   Status (*read)(void* mark, void* destination, size_t bytes);
-  // Stores the device's time between two marks; waits for the later one.
+  // Stores the device's time between two marks. Waits for the later mark.
   Status (*milliseconds)(void* mark, void* earlier, double* milliseconds);
-  // Waits for the mark, then destroys it.
+  // Waits for the mark and destroys it.
   void (*destroy)(void* mark);
 };
 

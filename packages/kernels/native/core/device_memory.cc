@@ -5,7 +5,7 @@
 namespace mtl {
 namespace {
 
-// The graph memory that the calling thread has entered, and its device; null if it has entered none.
+// The graph memory that the calling thread has entered, and its device; null if the thread has entered none.
 struct Entered {
   const DeviceMemory* device = nullptr;
   MemoryArena* memory = nullptr;
@@ -20,7 +20,7 @@ Status DeviceMemory::allocate(size_t bytes, void** data) {
 
 void DeviceMemory::release(void* data) {
   {
-    // the graph memories are asked first: the first block of a graph's segment has the address of that
+    // graph memories are searched first, because the first block of a graph's segment has the address of the
     // segment, which is also a block of the device's memory
     const MutexLock lock(mutex_);
     for (MemoryArena* const memory : separate_) {

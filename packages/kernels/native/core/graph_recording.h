@@ -12,7 +12,8 @@ struct RecordedGraph {
   double flops;
 };
 
-// Starts recording a graph. MTL_CAPTURE if the calling thread is already recording one, on any device.
+// Starts recording a graph. Returns MTL_CAPTURE if the calling thread is already recording a graph on any
+// device.
 Status begin_recording(const GraphFunctions& graphs);
 // Ends the recording, which is discarded if `recorded` is null.
 Status end_recording(const GraphFunctions& graphs, RecordedGraph** recorded);

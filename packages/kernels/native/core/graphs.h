@@ -1,18 +1,18 @@
-// Graphs: work that is recorded once and afterwards enqueued as a whole. The addresses that a graph reads and
-// writes are fixed at recording, so tensors that are created while recording have separate memory, which no
-// other tensor gets.
+// Graphs: work that is recorded once and enqueued as a unit afterwards. The addresses that a graph reads and
+// writes are fixed at recording, so tensors created during recording have separate memory, which no other
+// tensor receives.
 #pragma once
 
 #include "core/status.h"
 
 namespace mtl {
 
-// Functions that record graphs of one stream, on which the device runs its kernels. Calls that are rejected
-// because a graph is being recorded have the code MTL_CAPTURE; if the driver fails to create a graph, the
+// Functions that record graphs of the stream on which the device runs its kernels. A call that is rejected
+// because a graph is being recorded has the code MTL_CAPTURE. If the driver fails to create a graph, the
 // error has the driver's code.
 struct GraphFunctions {
   // Creates memory for graphs, which takes memory of the device as needed. `destroy_memory` returns it to the
-  // device, and fails while tensors use it.
+  // device, or fails while tensors use it.
   Status (*create_memory)(void** memory);
   Status (*destroy_memory)(void* memory);
   // Makes the calling thread allocate from this memory until `leave_memory`.
@@ -21,7 +21,7 @@ struct GraphFunctions {
   // Starts recording: the calling thread's device work is recorded instead of executed; work that cannot be
   // recorded (copies from and to the host, waiting) fails.
   Status (*begin_capture)();
-  // Ends recording, even if it fails. `graph` may be null: the recording is discarded.
+  // Ends recording, even if it fails. With a null `graph`, the recording is discarded.
   Status (*end_capture)(void** graph);
   Status (*launch)(void* graph);
   void (*destroy)(void* graph);

@@ -7,8 +7,8 @@
 
 namespace mtl {
 
-// An index that is not in [first, end), `at` elements after the tensor's first one: the facts of an MTL_INDEX
-// error.
+// An index outside [first, end), `at` elements after the tensor's first element, with the details of an
+// MTL_INDEX error.
 struct WrongIndex {
   const char *op, *tensor;
   int64_t at, value, end;

@@ -69,7 +69,7 @@ Status MemoryArena::add_segment(size_t size, int pool, Blocks::iterator* block) 
   return ok_status();
 }
 
-// Splits off the unused rest, unless it is too small for other requests of the pool.
+// Splits off the unused rest of a block, unless the rest is too small for other requests of the pool.
 void MemoryArena::split(Blocks::iterator block, size_t size) {
   const size_t rest = block->second.size - size;
   const size_t least = block->second.pool == kSmall ? kGranularity : kLargestSmall;

@@ -1,11 +1,11 @@
 // Memory of a device (or pinned memory of the host), reserved in large segments and allocated in blocks that
-// are split and merged: a training step requests the same blocks again and again, but the driver is called
-// only once. Allocation is best fit; small blocks have their own segments, so that long-lived ones do not
+// are split and merged. A training step requests the same blocks again and again, but calls the driver only
+// once. Allocation is best fit. Small blocks have separate segments, so that long-lived small blocks do not
 // fragment the large segments.
 //
-// Reuse is stream-ordered: a released block may be reused while kernels that use it are in flight, because
-// its next use is enqueued after these kernels in the same stream. Users of memory in another stream must
-// keep it until an event signals completion.
+// Reuse is stream-ordered: a released block may be reused while kernels that use the block are in flight,
+// because its next use is enqueued after these kernels in the same stream. Users in another stream must keep
+// their memory until an event signals completion.
 //
 // The code is independent of CUDA: device meta-cuda counts memory with it, over addresses without memory.
 #pragma once
@@ -28,18 +28,20 @@ class MemoryArena {
     std::function<void(void* data)> give_back;
     // True if unused segments are kept even when memory is short: graphs contain their addresses.
     bool keeps_segments = false;
-    // Tells whether segments may be returned now. An empty function: they may always be returned.
+    // Returns true if segments may be returned now. An empty function means that segments may always be
+    // returned.
     std::function<bool()> may_give_back = nullptr;
     bool is_memory = true;  // false for addresses that only model memory, so that it can be counted
   };
 
   explicit MemoryArena(Source source) : source_(std::move(source)) {}
 
-  // 512-byte aligned memory of at least `bytes` bytes (one block for zero bytes). Contents are undefined.
+  // Allocates at least `bytes` bytes with an alignment of 512 bytes (zero bytes also take a block). Contents
+  // are undefined.
   Status allocate(size_t bytes, void** data);
-  // Releases a block; returns false for null and for anything but an allocated block of this arena.
+  // Releases a block. Returns false for null and for addresses that are not allocated blocks of this arena.
   bool release(void* data);
-  // Returns segments without allocated blocks, if the source allows it now.
+  // Returns segments without allocated blocks to the source, if the source allows this now.
   void trim();
   MemoryStatistics statistics();
   void reset_peak();

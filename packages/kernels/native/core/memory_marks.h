@@ -1,5 +1,5 @@
-// Marks, for AddressSanitizer, bytes that belong to no allocation (the rest of a block, and cached blocks):
-// without marks, reuse would hide every overrun and every use after release. No-ops in other builds.
+// Marks bytes that belong to no allocation (the rest of a block, and cached blocks) for AddressSanitizer.
+// Without marks, reuse would hide every overrun and every use after release. No-ops in other builds.
 #pragma once
 
 #include <cstddef>

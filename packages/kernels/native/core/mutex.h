@@ -1,4 +1,4 @@
-// The lock that guards state which several threads of JavaScript may use at once.
+// The lock that guards state which several JavaScript threads may use at once.
 #pragma once
 
 #if !defined(__wasm__)
@@ -8,8 +8,8 @@
 namespace mtl {
 
 #if defined(__wasm__)
-// WebAssembly's instance belongs to one thread of JavaScript: the threads of its pool run kernels alone,
-// which take no lock.
+// a WebAssembly instance belongs to a single JavaScript thread. The threads of its pool run only kernels,
+// which take no lock
 class Mutex {};
 class MutexLock {
  public:

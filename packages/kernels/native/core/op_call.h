@@ -1,4 +1,4 @@
-// One call of an operation: its tensors (outputs first, then inputs, in the order of the schema) and its
+// A call of an operation: its tensors (first outputs, then inputs, in the order of the schema) and its
 // attributes.
 #pragma once
 

@@ -8,14 +8,14 @@ namespace mtl {
 namespace {
 
 // Registrations run before main in an unspecified order, so a kernel may be registered before its schema. The
-// container is therefore a function-local static, and a deque so that entries never move.
+// container is therefore a function-local static. It is a deque, so that entries never move.
 std::deque<OpEntry>& entries() {
   static std::deque<OpEntry> all;
   return all;
 }
 
-// The entries by name. They are in a map because every call of an operation looks up its kernel, after the
-// previous kernel has evicted the entries from the caches: a scan would touch every entry.
+// The entries by name. Every call of an operation looks up its kernel after the previous kernel has evicted
+// the entries from the caches. A map touches few entries, whereas a scan would touch all.
 std::unordered_map<std::string_view, OpEntry*>& entries_by_name() {
   static std::unordered_map<std::string_view, OpEntry*> all;
   return all;

@@ -60,7 +60,7 @@ MTL_HOST_DEVICE static inline uint32_t philox_sample_high(int64_t sample, int64_
   return (static_cast<uint32_t>(static_cast<uint64_t>(sample) >> 32) & 0xffffu) | static_cast<uint32_t>(head) << 16;
 }
 
-// Returns the 32 random bits of one element. An element is dropped if its bits are below
+// Returns the 32 random bits of an element. The element is dropped if its bits are below
 // dropout_threshold(probability).
 MTL_HOST_DEVICE static inline uint32_t philox_element(PhiloxKey key, int64_t column, int64_t row, int64_t sample, int64_t head) {
   return philox(key, philox_column_counter(column), static_cast<uint32_t>(row), philox_sample_low(sample),

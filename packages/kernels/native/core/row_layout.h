@@ -6,8 +6,8 @@
 
 namespace mtl {
 
-// The layout of a tensor's rows: all dimensions before the last one, innermost first. Adjacent dimensions
-// that one stride can describe are merged, so that a contiguous tensor has a single dimension.
+// The layout of a tensor's rows: all dimensions before the last, innermost first. Adjacent dimensions that a
+// single stride can describe are merged, so that a contiguous tensor has a single dimension.
 struct RowLayout {
   int32_t rank;  // 1 or more
   int64_t shape[kMaxRank], strides[kMaxRank];

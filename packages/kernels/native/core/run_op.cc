@@ -15,7 +15,7 @@ namespace {
 // FLOPs are counted for each thread, because worker threads that share the process are separate ranks.
 thread_local double flops_counter = 0.0;
 
-// The statistics of this thread, by op index. Sized at the first run, when all registrations are done.
+// The statistics of this thread, by op index. They are sized at the first run, after all registrations.
 std::vector<OpStatistics>& statistics() {
   static thread_local std::vector<OpStatistics> all(static_cast<size_t>(num_ops()));
   return all;

@@ -1,6 +1,6 @@
 // The scratch memory that a kernel needs, declared next to the kernel. The declarations for CUDA kernels are
-// in backends/cuda/scratch, which is compiled into the addon, too. A kernel allocates the declared blocks,
-// and devices meta and meta-cuda count them.
+// in backends/cuda/scratch, which the addon also contains. A kernel allocates the declared blocks, and
+// devices meta and meta-cuda count them.
 #pragma once
 
 #include "core/op_call.h"
@@ -8,8 +8,8 @@
 
 namespace mtl {
 
-// The blocks that one call of a kernel uses at the same time, in the order of allocation. A block of zero
-// bytes counts too: the allocator gives it the smallest size.
+// The blocks that a call of a kernel uses at the same time, in the order of allocation. A block of zero bytes
+// also counts, because the allocator gives it the smallest size.
 struct ScratchBlocks {
   static constexpr int kMost = 8;
   size_t bytes[kMost] = {};
@@ -37,7 +37,7 @@ struct GpuProperties {
 };
 using CudaScratchFunction = Status (*)(const OpCall&, const GpuProperties&, ScratchBlocks*);
 
-// Scratch memory for the length of a scope, from an allocator.
+// Scratch memory from an allocator, for the duration of a scope.
 class ScratchMemory {
  public:
   using Allocate = Status (*)(size_t bytes, void** data);
@@ -50,7 +50,7 @@ class ScratchMemory {
   ScratchMemory(const ScratchMemory&) = delete;
   ScratchMemory& operator=(const ScratchMemory&) = delete;
 
-  // Allocates the blocks in their order; they are released in reverse order.
+  // Allocates the blocks in order. They are released in reverse order.
   Status take(const char* op, const ScratchBlocks& blocks) {
     MTL_RETURN_IF_ERROR(blocks.check(op));
     while (count_ < blocks.count) {

@@ -10,8 +10,8 @@ struct Steps {
   int64_t stride, count;
 };
 
-// The steps that lead from the first byte of one view, or of two views, to any other byte; after `sort`,
-// larger strides are first.
+// The steps from the first byte of one view, or of two views, to any other byte. After `sort`, larger strides
+// come first.
 struct StepList {
   Steps at[2 * (kMaxRank + 1)];
   int size = 0;
@@ -43,7 +43,7 @@ struct StepList {
 // dimensions are not nested.
 constexpr int kMaxTries = 10000;
 
-// Tells whether some number of each of the steps from `first` on adds up to `distance`; true after too many
+// Returns true if some number of each of the steps from `first` on adds up to `distance`; true after too many
 // tries.
 bool adds_up(const StepList& steps, int first, int64_t distance, int* tries) {
   if (first == steps.size || ++*tries > kMaxTries) return distance == 0 || *tries > kMaxTries;
@@ -87,8 +87,8 @@ bool overlap(const TensorView& left, const TensorView& right) {
                 to = static_cast<int64_t>(reinterpret_cast<uintptr_t>(right.data));
   if (to > from + extent_of(left) || from > to + extent_of(right)) return false;
   if (!left.is_strided && !right.is_strided) return true;
-  // the views share a byte if left + steps = right + steps; steps of the right view are counted back from its
-  // end
+  // the views share a byte if left + steps = right + steps. Steps of the right view are counted backwards
+  // from its end
   StepList steps;
   steps.add_all(left);
   steps.add_all(right);

@@ -1,18 +1,18 @@
-// Detects elements of views that share memory, because the elements that an op writes must not share memory
-// with any other.
+// Detects elements of views that share memory. The elements that an op writes must not share memory with any
+// other element.
 #pragma once
 
 #include "core/tensor_view.h"
 
 namespace mtl {
 
-// Tells whether two elements of a strided view may be in the same memory. The answer is also true for views
-// whose dimensions interleave: it is false only if each stride is larger than the extent of all dimensions
-// with smaller strides.
+// Returns true if two elements of a strided view may share memory. The answer is also true for views with
+// interleaved dimensions. It is false only if each stride is larger than the extent of all dimensions with
+// smaller strides.
 bool overlaps_itself(const TensorView& view);
 
-// Tells whether an element of one view shares bytes with an element of the other. The answer is also true for
-// strides so unusual that an exact answer would take long.
+// Returns true if an element of one view may share bytes with an element of the other. The answer is also
+// true for unusual strides that would take long to check exactly.
 bool overlap(const TensorView& left, const TensorView& right);
 
 }  // namespace mtl

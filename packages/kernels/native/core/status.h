@@ -1,6 +1,6 @@
-// The result of every native function that can fail. C++ here never throws and never aborts: a Status is
-// returned up to bindings/, which converts it to a coded JavaScript error. It is plain data, so that it can
-// cross a C ABI.
+// The result of every native function that can fail. C++ code here never throws and never aborts. It returns
+// a Status up to bindings/, which converts it to a coded JavaScript error. A Status is plain data, so that it
+// can cross a C ABI.
 #pragma once
 
 namespace mtl {

@@ -1,5 +1,5 @@
-// A tensor as kernels see it: memory on its device, a dtype and a shape. The memory is contiguous, except for
-// operands that the op's schema accepts as strided views. A view owns nothing and is plain data.
+// A tensor for kernels: memory on its device, a dtype and a shape. The memory is contiguous, except for
+// operands that the op's schema accepts as strided views. A view is plain data and owns nothing.
 #pragma once
 
 #include "mtl/dtype.h"
@@ -24,7 +24,7 @@ struct TensorView {
   }
   // Returns the size of dimension `dim`, counted from the end when negative.
   int64_t dim(int dim) const { return shape[dim < 0 ? rank + dim : dim]; }
-  // Returns the distance, in elements, from one index of dimension `dim` to the next.
+  // Returns the distance in elements between neighbouring indices of dimension `dim`.
   int64_t stride(int dim) const {
     if (dim < 0) dim += rank;
     if (is_strided) return strides[dim];

@@ -1,5 +1,5 @@
-// Checks from which ops/<op>.cc compose their contracts. Each failure names the op, the tensor, its actual
-// and its expected properties.
+// The checks that ops/<op>.cc use for their contracts. Each failure names the op, the tensor, its actual and
+// its expected properties.
 #pragma once
 
 #include <initializer_list>
@@ -12,7 +12,7 @@ namespace mtl {
 // call.
 const char* tensor_name(const OpCall& call, int tensor);
 
-// Returns a shape as messages write it: `[2, 3]`.
+// Returns a shape in the form for messages: `[2, 3]`.
 struct ShapeText {
   explicit ShapeText(const TensorView& view) : ShapeText(view.shape, view.rank) {}
   ShapeText(const int64_t* shape, int rank);
@@ -21,7 +21,7 @@ struct ShapeText {
 
 // Checks that the tensor is present and has exactly this shape.
 Status expect_shape(const OpCall& call, int tensor, std::initializer_list<int64_t> shape);
-// Returns the error for a tensor that does not have the shape of these `rank` dimensions.
+// Returns the error for a tensor whose shape differs from these `rank` dimensions.
 Status shape_error(const OpCall& call, int tensor, const int64_t* shape, int rank);
 // Checks that the tensor is present and has at least `minimum` and at most `maximum` dimensions.
 Status expect_rank(const OpCall& call, int tensor, int minimum, int maximum);
@@ -33,11 +33,11 @@ Status expect_like(const OpCall& call, int tensor, int other);
 Status expect_same_shape(const OpCall& call, int tensor, int other);
 // Checks that the tensor has the same number of elements as another tensor, of any shape.
 Status expect_as_many(const OpCall& call, int tensor, int other);
-// Checks that the output shares no memory with any of these inputs, because it is written before all inputs
+// Checks that the output shares no memory with these inputs, because the output is written before all inputs
 // are read.
 Status expect_separate_output(const OpCall& call, int output, std::initializer_list<int> inputs);
-// Checks that the elements of the last dimension are adjacent in memory: a contiguous tensor, or a strided
-// view of whole rows.
+// Checks that the elements of the last dimension are adjacent in memory, as in a contiguous tensor or a
+// strided view of complete rows.
 Status expect_whole_rows(const OpCall& call, int tensor);
 // Returns an error with any text: "<op>: <text>", code MTL_ARGUMENT.
 Status argument_error(const OpCall& call, const char* format, ...) __attribute__((format(printf, 2, 3)));

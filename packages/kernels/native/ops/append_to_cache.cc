@@ -4,8 +4,7 @@
 //   caches in positions
 //   keyCache [B, G, M, D], valueCache [B, G, M, E]; positions other than the new ones stay as they are
 //   key [Q, B, G, D], value [Q, B, G, E]; may be strided views with contiguous heads
-//   position: the number of positions already cached. The new ones are stored at position .. position + Q -
-//   1.
+//   position: the number of positions already cached. The Q new positions are stored from there on.
 #include "ops/append_to_cache.h"
 
 #include <cmath>

@@ -51,7 +51,7 @@ Status validate_common(const OpCall& call, int logits, int labels, double soft_c
   return argument_error(call, "softCap is %g, expected a finite number above 0, or 0 for none", soft_cap);
 }
 
-// Checks the parameters that decide which labels the loss accepts.
+// Checks the parameters that determine the labels which the loss accepts.
 Status validate_label_range(const OpCall& call) {
   using Op = CrossEntropyBackward;
   const double ignored = call.attribute(Op::kIgnoreIndex);

@@ -1,5 +1,5 @@
-// Runs cross_entropy_forward_backward (cross_entropy.cc) as its two halves, and describes the labels that
-// both accept.
+// Runs cross_entropy_forward_backward (cross_entropy.cc) as its two component operations, and describes the
+// labels that both accept.
 #pragma once
 
 #include "core/op_parts.h"

@@ -9,7 +9,7 @@ namespace mtl {
 enum class ExpertActivation : int { kSwiglu = 0, kGeluTanh = 1, kGeluErf = 2, kSquaredRelu = 3, kQuickGeglu = 4 };
 constexpr int kNumExpertActivations = 5;
 
-// Tells whether an input row is F gates, then F values, and not F values alone.
+// Returns true if an input row contains F gates, then F values. Returns false if it contains only F values.
 constexpr bool is_gated(ExpertActivation kind) {
   return kind == ExpertActivation::kSwiglu || kind == ExpertActivation::kQuickGeglu;
 }

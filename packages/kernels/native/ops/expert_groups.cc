@@ -8,9 +8,8 @@
 //   sources    [R] int32, R = T k: the flat slot t k + slot of each grouped row, -1 from offsets[E] on
 //   probabilities [T, k] float32
 //   numExperts: E;  capacity: the most slots that an expert keeps
-//   byPosition: an expert keeps the slots of the first rows, else the slots of the largest probabilities;
-//   among
-//               equal ones, and where a row has several slots of an expert, it keeps the first
+//   byPosition: an expert keeps the slots of the first rows, else the slots of the largest probabilities; if
+//               probabilities are equal, or a row has several slots of an expert, it keeps the first slots
 #include "core/validation.h"
 #include "ops/expert_groups.h"
 

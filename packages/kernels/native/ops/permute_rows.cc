@@ -29,7 +29,7 @@ Status validate_rows(const OpCall& call, int output, int input) {
                       static_cast<long long>(call.tensor(input).dim(-1)));
 }
 
-// Returns the number of rows of a tensor, whose last dimension may be empty.
+// Returns the number of rows of a tensor. Its last dimension may be empty.
 int64_t num_rows(const TensorView& tensor) {
   int64_t rows = 1;
   for (int dim = 0; dim + 1 < tensor.rank; ++dim) rows *= tensor.shape[dim];

@@ -32,13 +32,14 @@ struct JoinRemainder {
   enum Tensors { kOutput, kRounded, kRemainder };
 };
 
-// The bits of a float32 value as a bfloat16 and its remainder.
+// The bits of a float32 value, as a bfloat16 and its remainder.
 struct SplitBits {
   uint16_t rounded, remainder;
 };
 
-// Adds 1 to the upper half where the lower one is 2^15 or more: the nearest bfloat16, and of two the one of
-// the larger magnitude. NaN becomes the quiet NaN of its sign without a payload, whose lower half is zero.
+// Adds 1 to the upper half if the lower half is 2^15 or more. The result is the nearest bfloat16; a tie
+// results in the larger magnitude. NaN becomes the quiet NaN of its sign without a payload, whose lower half
+// is zero.
 static inline SplitBits split_bits(uint32_t bits) {
   if ((bits & 0x7fffffffu) > 0x7f800000u) bits = (bits & 0x80000000u) | 0x7fc00000u;
   return {static_cast<uint16_t>((bits + 0x8000u) >> 16), static_cast<uint16_t>(bits)};
@@ -49,9 +50,9 @@ static inline uint32_t join_bits(SplitBits bits) {
   return ((static_cast<uint32_t>(bits.rounded) - (bits.remainder >> 15)) << 16) | bits.remainder;
 }
 
-// Returns the scale of float16 states whose largest magnitude is `largest`: the smallest power of two for
-// which they are at most half of float16's range. 0 for states of zeros. The highest power keeps infinity
-// infinite and everything else finite.
+// Returns the scale of float16 states with the largest magnitude `largest`. The scale is the smallest power
+// of two with which the states are at most half of float16's range, and 0 if all states are zero. With the
+// highest power, infinity stays infinite and all other values stay finite.
 static inline float float16_scale(float largest) {
   union {
     float value;

@@ -35,8 +35,8 @@ Status validate_common(const OpCall& call, int input, int rstd, int weight) {
   return expect_dtype(call, weight, {call.tensor(input).dtype});
 }
 
-// Checks sums over whole rows of `width` features, which must be at least the features of the input. Without
-// sums, `width` must be the features of the input.
+// Checks sums over complete rows of `width` features. `width` must be at least the number of features of the
+// input, and without sums exactly this number.
 Status expect_sums(const OpCall& call, int sums, int input, int width) {
   const double features = call.attribute(width), own = static_cast<double>(call.tensor(input).dim(-1));
   if (call.has(sums) ? features < own : features != own) return argument_error(call, "width is not that of whole rows");

@@ -7,8 +7,7 @@
 //   scoreSums         [N, E] of the logits' dtype: sums of scores; scoreGradients? its gradient
 //   squaredLogSumExp  [N] of the logits' dtype: sums of ln(sum over experts of e^logit)^2; squareGradients? its gradient
 //   entropy           [N] of the logits' dtype: sums of the entropies of scores, in nats
-//   scoreFunction: as in router_forward; scores of sigmoid and sqrt(softplus) are divided by their sum +
-//   1e-20
+//   scoreFunction: as in router_forward; scores of sigmoid and sqrt(softplus) are divided by (sum + 1e-20)
 //
 // Neither a bias nor groups are part of the scores (Fedus et al. 2021, arXiv 2101.03961; DeepSeek-AI 2024,
 // arXiv 2412.19437; Zoph et al. 2022, arXiv 2202.08906, for the squares). Sums are in double, in an order

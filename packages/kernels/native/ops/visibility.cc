@@ -27,7 +27,8 @@ Status expect_tensor(const VisibilityCall& operands, Tensors tensor, DType dtype
   return expect_dtype(operands.call, at(operands, tensor), {dtype});
 }
 
-// Checks parts of packed samples: queries with their own rows, queries and keys with their own positions.
+// Checks the sizes of packed samples whose queries have separate rows, or whose queries and keys have
+// separate positions.
 Status validate_packed_parts(const VisibilityCall& operands) {
   const OpCall& call = operands.call;
   MTL_RETURN_IF_ERROR(expect_tensor(operands, kQueryStarts, DType::kInt32, {operands.batch + 1}));
@@ -68,7 +69,8 @@ Status validate_packed(const VisibilityCall& operands) {
                         "an integer from 0 to longest times the rows, %.17g", num_scores, most);
 }
 
-// Rejects the options of packed samples in calls without packed samples, which would ignore them.
+// Rejects options of packed samples in calls without packed samples, because these calls would ignore the
+// options.
 Status expect_nothing_packed(const VisibilityCall& operands) {
   const OpCall& call = operands.call;
   for (const Tensors tensor : {kQueryStarts, kFirstQueries, kFirstKeys}) {

@@ -36,11 +36,11 @@ namespace mtl {
 #define MTL_CONSTANT_OF(constant, name) constant,
 #define MTL_NAME_OF(constant, name) name,
 
-// The window of a problem without one: more than any position, and half the range of 32 bits.
+// The window of a problem without a window. It exceeds any position, and is half the range of 32 bits.
 constexpr int64_t kNoWindow = int64_t{1} << 30;
 
-// S query positions and K key positions of B samples. A query attends to all keys that none of these fields
-// hides. Positions are counted in the whole sequence.
+// S query positions and K key positions of B samples. A query attends to all keys that no field hides.
+// Positions are counted in the complete sequence.
 struct Visibility {
   int64_t num_queries, num_keys;   // S and K; with packed samples at least the length of the longest
   int64_t batch;                   // B
@@ -49,15 +49,15 @@ struct Visibility {
   int64_t window;                  // hides keys more than `window` positions before the query's; or kNoWindow
   const int32_t* key_start;        // [B, S]: hides keys before this position; or null
   const uint8_t* key_mask;         // [B, K]: hides keys where it is 0; or null
-  // Packed samples: sample b has the keys starts[b] to starts[b + 1] of T rows and the queries
-  // query_starts[b] to query_starts[b + 1] of U rows, and operands have no sample dimension.
+  // Packed samples: sample b has the keys starts[b] to starts[b + 1] of T rows, and the queries
+  // query_starts[b] to query_starts[b + 1] of U rows. Operands have no sample dimension.
   const int32_t *starts, *query_starts;  // [B + 1], the same pointer if queries have the rows of keys; or null
   const int32_t *first_queries, *first_keys;  // [B]: first_query and first_key of each sample; or null
   int64_t rows, query_rows;                   // T and U
   int64_t num_scores;                         // the sum over samples of queries times keys
 };
 
-// The operands above in a call of an op, and the sizes of its query and key.
+// The operands above in a call of an op, and the sizes of the op's query and key.
 struct VisibilityCall {
   const OpCall& call;
   int first_tensor;               // the index of keyStart
@@ -68,7 +68,7 @@ struct VisibilityCall {
 Status validate_visibility(const VisibilityCall& operands);
 // Returns the fields of a validated call.
 Visibility read_visibility(const VisibilityCall& operands);
-// Returns the number of scores of one head that count as FLOPs.
+// Returns the number of a head's scores that count as FLOPs.
 double counted_scores(const VisibilityCall& operands);
 // Checks on the host that starts are ascending, within the rows and consistent with num_scores. Requires
 // packed samples.
@@ -84,12 +84,12 @@ MTL_HOST_DEVICE static inline int64_t first_key_of(const Visibility& visibility,
   return visibility.first_keys == nullptr ? visibility.first_key : visibility.first_keys[batch];
 }
 
-// Returns the number of positions of a sample: its own length if samples are packed, otherwise `padded`.
+// Returns the number of positions of a sample: its own length for packed samples, otherwise `padded`.
 MTL_HOST_DEVICE static inline int64_t length_of(const int32_t* starts, int64_t batch, int64_t padded) {
   return starts == nullptr ? padded : starts[batch + 1] - starts[batch];
 }
 
-// Tells whether queries of packed samples are in other rows or at other positions than keys.
+// Returns true if queries of packed samples have other rows or positions than keys.
 static inline bool has_queries_apart(const Visibility& visibility) {
   return visibility.query_starts != visibility.starts || visibility.first_queries != nullptr ||
          visibility.first_keys != nullptr;

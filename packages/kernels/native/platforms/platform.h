@@ -1,5 +1,5 @@
-// Calls of the operating system that kernels make beyond the standard library. Each folder here defines these
-// functions and the threads of backends/cpu/threads.h for one system, and CMake compiles one of the folders.
+// Operating system calls that kernels need in addition to the standard library. Each folder here implements
+// these functions and the threads of backends/cpu/threads.h for one system. CMake compiles one folder.
 #pragma once
 
 #include <stddef.h>
@@ -14,10 +14,10 @@ void* reserve_memory(size_t bytes);
 // Gives memory back that was reserved with the same number of bytes.
 void give_memory_back(void* data, size_t bytes);
 
-// Tells whether the system lets this process use the tiles of Intel's Advanced Matrix Extensions.
+// Returns true if the system lets this process use the tiles of Intel's Advanced Matrix Extensions.
 bool may_use_tiles();
 
-// Opens a shared library for good, and finds one of its symbols.
+// Opens a shared library permanently, and finds a symbol.
 Status find_in_library(const char* path, const char* symbol, void** address);
 
 }  // namespace mtl

@@ -6,15 +6,15 @@ import { packageDirectory } from '../native/load-addon.js';
 
 const file = 'libmtl_cuda.so';
 
-/** The version that packages have in the repository; no registry has a package of this version. */
+/** The version of packages in the repository. No registry has a package with this version. */
 const unpublished = '0.0.0';
 
 const readManifest = (path: string): { version: string } => JSON.parse(readFileSync(path, 'utf8'));
 
 /**
- * Returns the file of the CUDA library: MTL_CUDA_LIBRARY, else the local build, else the platform package
- * (`@mtl/kernels-cuda-linux-x64`), which must have the version of @mtl/kernels. Uses the first one that
- * exists: if it does not load, the next place is not tried. `directory` is the folder of @mtl/kernels.
+ * Returns the file of the CUDA library: MTL_CUDA_LIBRARY, the local build, or the platform package
+ * (`@mtl/kernels-cuda-linux-x64`), which must have the version of @mtl/kernels. The first existing file
+ * counts, even if it cannot be loaded. `directory` is the folder of @mtl/kernels.
  *
  * @throws KernelError MTL_CUDA_LIBRARY if no library is found, with the tried places and the package to
  *   install

@@ -7,10 +7,10 @@ interface FoundGpu {
   readonly device: CudaDevice | undefined;
   /**
    * True for the emulation: kernels compiled for this machine's processor (`tooling/cuda-emulation` of the
-   * repository). Its times mean nothing.
+   * repository). Its times have no meaning.
    */
   readonly isEmulated: boolean;
-  /** The reason in a few words why there is no device; undefined if there is one. */
+  /** The reason, in a few words, for the missing device; undefined if there is a device. */
   readonly problem: string | undefined;
   /** The device's name, or the problem: for titles of tests that are skipped without a device. */
   readonly title: string;
@@ -20,7 +20,7 @@ interface FoundGpu {
   readonly error: KernelError | undefined;
 }
 
-/** Tells whether the default library is missing; a library that MTL_CUDA_LIBRARY names must exist. */
+/** Returns true if the default library is missing; a library that MTL_CUDA_LIBRARY names must exist. */
 function isNotBuilt(): boolean {
   if (process.env.MTL_CUDA_LIBRARY !== undefined) return false;
   try {
@@ -32,8 +32,8 @@ function isNotBuilt(): boolean {
 }
 
 /**
- * Finds the GPU without opening it: a real one, or the emulation that MTL_CUDA_LIBRARY names. For tests,
- * benchmarks and diagnoses, which run on a GPU if there is one and report a missing GPU.
+ * Finds the GPU without opening it. The result is a real GPU, or the emulation in MTL_CUDA_LIBRARY. Tests,
+ * benchmarks and diagnoses use it to run on a GPU, or to report a missing GPU.
  */
 export function findGpu(): FoundGpu {
   let probe: CudaProbe;

@@ -33,7 +33,7 @@ interface CudaInformation extends CudaProbe {
 }
 
 export interface OpenCudaOptions {
-  /** The number of the device among the devices that this process sees, as CUDA counts. Default 0. */
+  /** The number of the device in CUDA's order, among the devices visible to this process. Default: 0. */
   readonly deviceIndex?: number;
   /** True to compute float32 matmuls in TF32, with 10 bits of mantissa. Default false. */
   readonly allowTf32?: boolean;
@@ -61,9 +61,9 @@ const remedies: Readonly<Record<string, string>> = {
 
 /**
  * Sets the number of queues between host and device (CUDA_DEVICE_MAX_CONNECTIONS), which is 8 by default.
- * Kernels of streams that share a queue wait for each other, and collectives have a stream for each group and
- * message, so that 8 queues are too few. The driver reads the variable when it starts; a value that the user
- * has set stays.
+ * Kernels of streams that share a queue wait for each other. Collectives have a stream for each group and
+ * message, so 8 queues are too few. The driver reads the variable when it starts. A value from the user is
+ * kept.
  */
 function prepareDriver(): void {
   process.env.CUDA_DEVICE_MAX_CONNECTIONS ??= '32';
@@ -114,8 +114,8 @@ export function probeCuda(): CudaProbe {
 }
 
 /**
- * Opens a GPU for this process; tensors can then be on device `cuda`. A second call for the same device
- * returns the same result; another device is refused: a process has one GPU.
+ * Opens a GPU for this process, so that tensors can be on device `cuda`. A second call for the same device
+ * returns the same result. A second device is an error, because a process has only one GPU.
  *
  * @throws KernelError MTL_CUDA_LIBRARY, MTL_CUDA_ABI, MTL_CUDA_DRIVER, MTL_CUDA_DEVICE, MTL_CUBLASLT,
  *   MTL_CUDA
@@ -145,7 +145,7 @@ export function cudaStreams(): CudaStreams {
   return callNative(() => addon().cudaStreams());
 }
 
-// The versions of cuBLASLt whose interface this project declares, best first.
+// The supported versions of cuBLASLt, in order of preference.
 const names = ['libcublasLt.so.13', 'libcublasLt.so.12'];
 
 function subdirectories(directory: string): string[] {

@@ -4,7 +4,7 @@ import { loadAddon } from './load-addon.js';
 
 let loaded: LoadedKernels | undefined;
 
-/** Returns the addon, which is loaded at first use so that importing the package never fails. */
+/** Returns the addon. It is loaded at its first use, so that importing the package never fails. */
 export function addon(): KernelsAddon {
   loaded ??= loadAddon();
   return loaded.addon;
@@ -27,7 +27,7 @@ export function addonOrigin(): Omit<LoadedKernels, 'addon'> {
   return { path, isWebAssembly };
 }
 
-/** How to get native kernels, as the rest of a sentence. */
+/** The remedy that gives native kernels, as the rest of a sentence. */
 export const nativeRemedy =
   'install a platform package (Linux on x86-64 with glibc has one) or compile the kernels with npx mtl-kernels-build, and unset MTL_KERNELS';
 
@@ -74,7 +74,7 @@ export function callNative<T>(body: () => T): T {
  * Returns an external value through which another native addon accesses the memory of tensors by their
  * handles (see native/include/mtl/tensor_handle.h).
  *
- * @throws KernelError MTL_WEBASSEMBLY where the kernels are WebAssembly
+ * @throws KernelError MTL_WEBASSEMBLY if the kernels are WebAssembly
  */
 export function tensorApi(): unknown {
   if (addonOrigin().isWebAssembly) {

@@ -7,21 +7,23 @@ export interface OperationSchema {
   readonly attributes: readonly string[];
 }
 
-/** Calls of an operation on this thread, the time of its kernels, and its counted FLOPs and bytes. */
+/**
+ * An operation's number of calls on this thread, the time of its kernels, and its counted FLOPs and bytes.
+ */
 export interface OperationStatistics {
   readonly name: string;
   readonly calls: number;
   readonly seconds: number;
   /** The floating-point operations of all calls, counted as in `countedFlops`. */
   readonly flops: number;
-  /** Bytes of all inputs and of all outputs that were given; an output that is added to counts as written. */
+  /** Bytes of all given inputs and outputs. An accumulated output counts as written. */
   readonly bytesRead: number;
   readonly bytesWritten: number;
 }
 
 /**
- * Facts that the CUDA library finds without using a device; versions as CUDA counts them (13000 for 13.0, 0:
- * no driver).
+ * Facts that the CUDA library finds without using a device. Versions are in CUDA's encoding (13000 for 13.0,
+ * 0: no driver).
  */
 interface NativeCudaProbe {
   readonly driverVersion: number;
@@ -39,11 +41,11 @@ export interface NativePointer {
   readonly _brand: unique symbol;
 }
 
-/** The functions of the native addon; everything else in this package is built on them. */
+/** The functions of the native addon. Everything else in this package is built on them. */
 export interface KernelsAddon {
   /**
-   * The array in which JavaScript passes lists to native calls. It is written just before the call, because
-   * native code reads JavaScript arrays slowly.
+   * The array in which JavaScript passes lists to native calls, because native code reads JavaScript arrays
+   * slowly. A list is written immediately before the call.
    */
   readonly callNumbers: Float64Array;
 
@@ -141,7 +143,7 @@ export interface KernelsAddon {
   };
 }
 
-/** The kernels, the file that they were loaded from, and what they are. */
+/** The kernels, and the file and type of their addon. */
 export interface LoadedKernels {
   readonly addon: KernelsAddon;
   readonly path: string;
@@ -154,7 +156,7 @@ export interface LoadedKernels {
  */
 export type MatmulKernel = 'blocks' | 'few-rows' | 'oneDNN';
 
-/** Bytes as the caching allocator of a device counts them. */
+/** Bytes as counted by the caching allocator of a device. */
 export interface MemoryStatistics {
   /** Bytes in use now. */
   readonly bytesInUse: number;

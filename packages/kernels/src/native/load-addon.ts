@@ -5,8 +5,8 @@ import type { KernelsAddon, LoadedKernels } from './kernels-addon.js';
 import { loadWebAssembly } from './load-webassembly.js';
 
 /**
- * Shortens the spinning of OpenMP threads after a parallel region, which starves other processes on the same
- * cores.
+ * Shortens the spinning of OpenMP threads after a parallel region, because spinning starves other processes
+ * on the same cores.
  */
 function prepareEnvironment(): void {
   // libgomp reads the variable when it is opened, and loading the addon may open it
@@ -14,8 +14,8 @@ function prepareEnvironment(): void {
 }
 
 /**
- * @throws Error if no kernel of the addon runs on this machine: the first build in a checkout compiles the
- *   kernels for one machine only
+ * @throws Error if no kernel of the addon runs on this machine. The first build in a checkout compiles the
+ *   kernels for only one machine
  */
 export function requireInstructionSet(addon: Pick<KernelsAddon, 'host'>): void {
   const { instructionSet, compiledInstructionSets, detectedInstructionSet } = addon.host();
@@ -30,9 +30,9 @@ export function requireInstructionSet(addon: Pick<KernelsAddon, 'host'>): void {
 const choices = ['native', 'wasm'];
 
 /**
- * Loads the native addon: an explicit path in MTL_KERNELS_ADDON, else the local build, else the platform
- * package. Where no place has one, or this platform runs none, the kernels are WebAssembly. MTL_KERNELS
- * chooses `native` or `wasm` alone.
+ * Loads the native addon: an explicit path in MTL_KERNELS_ADDON, the local build, or the platform package.
+ * Without an addon that runs on this platform, the kernels are WebAssembly. MTL_KERNELS restricts the choice
+ * to `native` or `wasm`.
  *
  * @throws KernelError MTL_PLATFORM, or MTL_ADDON with the tried files and a remedy; MTL_ADDON in a page
  */
@@ -93,7 +93,7 @@ export function loadAddon(): LoadedKernels {
   );
 }
 
-/** Returns the folder of this package, whether this module is among its sources or in its build. */
+/** Returns the folder of this package, both for the sources and for the build. */
 export function packageDirectory(): string {
   const { existsSync } = process.getBuiltinModule('node:fs');
   const { dirname, join } = process.getBuiltinModule('node:path');

@@ -21,7 +21,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(root, { recursive: true, force: true }));
 
-/** Writes the package, whose JavaScript returns the path that it was given in place of an addon. */
+/** Writes the package. Its JavaScript returns the path that it received, in place of an addon. */
 function writePackage({ version = '1.2.3' } = {}): string {
   const folder = 'node_modules/@example/kernels-wasm32';
   write(`${folder}/package.json`, JSON.stringify({ version, main: 'load.cjs' }));

@@ -1,6 +1,6 @@
 import type { KernelsAddon, LoadedKernels } from './kernels-addon.js';
 
-/** The package with the module and the JavaScript that loads it. */
+/** The package with the WebAssembly module, and the JavaScript that loads this module. */
 interface WebAssemblyPackage {
   loadKernels(path: string): KernelsAddon;
 }
@@ -13,10 +13,10 @@ interface MissingWebAssembly {
 }
 
 /**
- * Loads the kernels as WebAssembly: the local build of the package in `directory`, else the module of its
+ * Loads the kernels as WebAssembly: the local build of the package in `directory`, or the module in the
  * package NAME-wasm32, which must have the same version.
  *
- * @throws WebAssembly.CompileError if this Node cannot compile the module
+ * @throws WebAssembly.CompileError if this version of Node.js cannot compile the module
  */
 export function loadWebAssembly({
   directory,

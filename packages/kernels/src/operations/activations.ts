@@ -26,7 +26,7 @@ export const biasGeluForward = returningOperation<BiasGeluForwardOptions, 'outpu
 );
 
 export interface BiasGeluBackwardOptions {
-  /** [..., F]; its column sum is the bias gradient. May be the memory of `outputGradient`. */
+  /** [..., F]. Its column sum is the bias gradient. It may be the memory of `outputGradient`. */
   readonly inputGradient: Tensor;
   readonly outputGradient: Tensor;
   /** The input of the forward call. */
@@ -46,7 +46,7 @@ export const biasGeluBackward = returningOperation<BiasGeluBackwardOptions, 'inp
 );
 
 /**
- * Tells whether a kind of GELU is the exact one.
+ * Returns true if a kind of GELU is the exact GELU.
  *
  * @throws UsageError `MTL_ARGUMENT` for an unknown kind
  */
@@ -58,7 +58,7 @@ export function isErf(kind: string): boolean {
 export interface BiasSwigluForwardOptions {
   /** [..., F] */
   readonly output: Tensor;
-  /** `[..., 2F]`: F gates, then F values, of one matmul. */
+  /** `[..., 2F]`: F gates, then F values, from one matmul. */
   readonly input: Tensor;
   /** [2F] */
   readonly bias?: Tensor | undefined;
@@ -78,7 +78,7 @@ export const biasSwigluForward = returningOperation<BiasSwigluForwardOptions, 'o
 );
 
 export interface BiasSwigluBackwardOptions {
-  /** `[..., 2F]`; its column sum is the bias gradient. */
+  /** `[..., 2F]`. Its column sum is the bias gradient. */
   readonly inputGradient: Tensor;
   /** [..., F] */
   readonly outputGradient: Tensor;
@@ -123,7 +123,7 @@ export const biasSquaredReluForward = returningOperation<BiasSquaredReluForwardO
 );
 
 export interface BiasSquaredReluBackwardOptions {
-  /** [..., F]; its column sum is the bias gradient. May be the memory of `outputGradient`. */
+  /** [..., F]. Its column sum is the bias gradient. It may be the memory of `outputGradient`. */
   readonly inputGradient: Tensor;
   readonly outputGradient: Tensor;
   /** The input of the forward call. */
@@ -149,7 +149,7 @@ export interface TanhForwardOptions {
   readonly input: Tensor;
 }
 
-/** output = tanh(input), of one shape and floating dtype. */
+/** output = tanh(input). Both have the same shape and floating-point dtype. */
 export const tanhForward = returningOperation<TanhForwardOptions, 'output'>(
   'tanhForward',
   { output: ({ input }) => like(input) },

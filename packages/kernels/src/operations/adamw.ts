@@ -12,12 +12,13 @@ export interface AdamwOptions {
   /** [N] float32 */
   readonly gradient: Tensor;
   /**
-   * [5] float32, as `adamwScalars` makes them: learning rate, 1 - beta1^t, 1 - beta2^t, factor on the
-   * gradient, and 0 to update nothing.
+   * [5] float32 from `adamwScalars`: learning rate, 1 - beta1^t, 1 - beta2^t, factor on the gradient, and 0
+   * to skip the update.
    */
   readonly scalars: Tensor;
   /**
-   * [M, 2] int64: the end of each parameter in the buffers, ascending, and 1 if weight decay applies to it.
+   * [M, 2] int64: the end of each parameter in the buffers, ascending, and 1 if weight decay applies to the
+   * parameter.
    */
   readonly segments: Tensor;
   readonly beta1: number;
@@ -44,14 +45,14 @@ export interface AdamwScalarsOptions {
   /** 1 - beta2^t */
   readonly correction2: number;
   readonly lossScale: number;
-  /** The largest norm: gradients of a larger norm are scaled down to it. 0: no clipping. */
+  /** The maximum norm. Gradients with a larger norm are scaled down to it. 0: no clipping. */
   readonly clipGrad: number;
 }
 
 /**
- * Computes the scalars of `adamw` from the norm of the gradients, on the device. The host therefore need not
- * wait for the norm to clip gradients, or to skip a step whose gradients are not finite. The factor on the
- * gradient is computed as in Megatron and PyTorch, with 1e-6 against division by zero.
+ * Computes the scalars of `adamw` on the device, from the norm of the gradients. The host need not wait for
+ * the norm to clip gradients, or to skip a step whose gradients are not finite. As in Megatron and PyTorch,
+ * the factor on the gradient has a term of 1e-6 against division by zero.
  */
 export const adamwScalars = checkedOperation('adamwScalars', (options: AdamwScalarsOptions): void => {
   const { scalars, gradientNorm, squares, learningRate, correction1, correction2 } = options;
@@ -68,7 +69,7 @@ export const adamwScalars = checkedOperation('adamwScalars', (options: AdamwScal
   });
 });
 
-/** Performs one AdamW step (Loshchilov and Hutter 2019) over all parameters in one pass. */
+/** Performs an AdamW step (Loshchilov and Hutter 2019) over all parameters in one pass. */
 export const adamw = checkedOperation('adamw', (options: AdamwOptions): void => {
   const { parameter, firstMoment, secondMoment, modelParameter, gradient, scalars, segments } = options;
   const { beta1, beta2, epsilon, weightDecay, clearGradient = false } = options;

@@ -18,9 +18,9 @@ export interface AttentionSinkForwardOptions {
 }
 
 /**
- * Adds a sink to the softmax of every query: a key that all queries see, whose score is a number of the head
- * and whose value is 0 (Xiao et al. 2023; OpenAI 2025, "gpt-oss"). A query may thus attend to no key. Works
- * in place, and is called after the results of all keys are merged.
+ * Adds a sink to the softmax of every query (Xiao et al. 2023; OpenAI 2025, "gpt-oss"). A sink is a key for
+ * all queries. Its score is a number for each head, and its value is 0, so that a query may attend to no real
+ * key. The operation works in place, after the results of all keys are merged.
  *
  * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit
  */
@@ -33,9 +33,11 @@ export const attentionSinkForward = checkedOperation(
 
 /** B micro-batch, A query heads, S query positions, T rows of packed samples. */
 export interface AttentionSinkBackwardOptions {
-  /** [A] float32 (float64 over float64): the call adds to it. */
+  /** [A] float32 (float64 over float64). The call adds to it. */
   readonly sinksGradient: Tensor;
-  /** [B, A, S], packed [A, T]: `attentionRowSums` of the output with sinks and its gradient. */
+  /**
+   * [B, A, S], packed [A, T]: `attentionRowSums` of the output with sinks and the gradient of this output.
+   */
   readonly rowSums: Tensor;
   /** [B, A, S], packed [A, T]: the log-sum-exp with sinks. */
   readonly logSumExp: Tensor;
@@ -44,8 +46,8 @@ export interface AttentionSinkBackwardOptions {
 }
 
 /**
- * Adds the gradient of sinks. The gradients of query, key and value are `attentionBackward` with the row sums
- * and the log-sum-exp of this call.
+ * Adds the gradient of sinks. `attentionBackward` computes the gradients of query, key and value, with the
+ * row sums and the log-sum-exp of this call.
  *
  * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit
  */

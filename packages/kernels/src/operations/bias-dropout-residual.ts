@@ -3,19 +3,19 @@ import { type Operands, runOperation } from '../run-operation.js';
 import type { Tensor } from '../tensor.js';
 
 /**
- * A dropout mask that depends on global coordinates only. It consists of random numbers of Philox: the key is
- * made from seed and site, the counter from sample, position and column (or head, query and key). The mask is
- * the same for any layout and any split into micro-batches.
+ * A dropout mask that depends only on global coordinates. Its random numbers come from Philox. The key is
+ * made from seed and site, and the counter from sample, position and column (or head, query and key). The
+ * mask is the same for any layout and any split into micro-batches.
  */
 export interface DropoutMask {
   /** Probability of being dropped, in [0, 1); kept elements are scaled by 1 / (1 - probability). */
   readonly probability: number;
   /** 64 bits from the seed and the logical name of the site, as two unsigned 32-bit halves. */
   readonly key: readonly [low: number, high: number];
-  /** int64 [B]: global sample numbers; with `positions` [S, B], one for every row. */
+  /** int64 [B]: global sample numbers. If `positions` is [S, B], there is a number for every row. */
   readonly samples: Tensor;
   /**
-   * int32 [S, B]: the position of every row in its sample; default: its index in S. Required where samples
+   * int32 [S, B]: the position of every row in its sample. Default: the row's index in S. Required if samples
    * are packed or the sequence is sharded.
    */
   readonly positions?: Tensor | undefined;
@@ -57,7 +57,7 @@ export const biasDropoutResidualForward = returningOperation<BiasDropoutResidual
 );
 
 export interface BiasDropoutResidualBackwardOptions {
-  /** [S, B, H]; its column sum is the bias gradient. */
+  /** [S, B, H]. Its column sum is the bias gradient. */
   readonly inputGradient: Tensor;
   /** [S, B, H]; also the gradient of the residual. */
   readonly outputGradient: Tensor;

@@ -77,8 +77,9 @@ export interface CrossEntropyRescaleOptions {
 }
 
 /**
- * output = rowSum * exp(rowMaximum - groupMaximum), all [N] float32: a rank's sum of exponentials relative to
- * the maximum of all ranks, so that the sums of ranks can be added. `output` may be `rowSum`.
+ * output = rowSum * exp(rowMaximum - groupMaximum), all [N] float32. The result is a rank's sum of
+ * exponentials relative to the maximum of all ranks, so that the ranks' sums can be added. `output` may be
+ * `rowSum`.
  */
 export const crossEntropyRescale = returningOperation<CrossEntropyRescaleOptions, 'output'>(
   'crossEntropyRescale',
@@ -91,7 +92,7 @@ export const crossEntropyRescale = returningOperation<CrossEntropyRescaleOptions
 
 export interface CrossEntropyBackwardOptions extends VocabularyColumns {
   /**
-   * `[N, V]`: weight * (softmax - onehot). May be the memory of `logits`. If it is omitted, only the loss is
+   * `[N, V]`: weight * (softmax - onehot). It may be the memory of `logits`. Without it, only the loss is
    * computed.
    */
   readonly logitGradient?: Tensor | undefined;
@@ -108,12 +109,12 @@ export interface CrossEntropyBackwardOptions extends VocabularyColumns {
    */
   readonly weights: Tensor;
   /**
-   * The number of columns over all ranks: labels are below it. Default: this rank's last real column is the
-   * last column of all ranks.
+   * The number of columns over all ranks. Labels must be below it. Default: the end of this rank's real
+   * columns.
    */
   readonly vocabularySize?: number | undefined;
   /**
-   * Rows with this label have no loss and no gradient, whatever their weight, as in PyTorch. To get the mean
+   * Rows with this label have no loss and no gradient, whatever their weight, as in PyTorch. For the mean
    * over the other rows, give each a weight of 1 / the number of these rows. Default: no label is ignored.
    */
   readonly ignoreIndex?: number | undefined;
@@ -148,8 +149,8 @@ function lossOperands(options: CrossEntropyBackwardOptions): Operands {
  * Computes loss and gradient of each row from global statistics.
  *
  * @throws KernelError `MTL_INDEX` for a label below 0 or not below `vocabularySize`, unless its weight is 0
- *   or it is ignored; on device `cuda` the next call that waits for the device throws it, and loss and
- *   gradient are NaN
+ *   or it is ignored. On device `cuda`, the next call that waits for the device throws the error, and loss
+ *   and gradient are NaN
  */
 export const crossEntropyBackward = checkedOperation(
   'crossEntropyBackward',
@@ -159,10 +160,10 @@ export const crossEntropyBackward = checkedOperation(
 );
 
 /**
- * Computes `crossEntropyStatistics` and `crossEntropyBackward` of a vocabulary that is not sharded: with one
- * launch that reads the logits once, where the device can. Writes the statistics, too.
+ * Computes `crossEntropyStatistics` and `crossEntropyBackward` for a vocabulary that is not sharded, and
+ * writes the statistics. If the device supports it, a single launch reads the logits once.
  *
- * @throws KernelError `MTL_INDEX`, as `crossEntropyBackward`
+ * @throws KernelError `MTL_INDEX`, like `crossEntropyBackward`
  */
 export const crossEntropyForwardBackward = checkedOperation(
   'crossEntropyForwardBackward',

@@ -9,9 +9,9 @@ export interface CastOptions {
 }
 
 /**
- * output = input in output's floating dtype, rounded to nearest; the same dtype is a copy. Either tensor may
- * be a strided view whose last dimension is contiguous; then both have the same shape. Without `output` the
- * call takes `dtype`, the dtype of the new tensor.
+ * output = input, rounded to nearest in output's floating-point dtype. The same dtype results in a copy.
+ * Either tensor may be a strided view with a contiguous last dimension. Both then have the same shape.
+ * Without `output`, the call takes `dtype`, the dtype of the new tensor.
  *
  * @throws KernelError `MTL_ARGUMENT` for tensors of different sizes, `MTL_SHAPE` or `MTL_DTYPE` for other
  *   tensors that do not fit
@@ -30,7 +30,7 @@ export interface AddOptions {
   readonly right: Tensor;
 }
 
-/** output = left + right, all of one dtype and shape; output may be either input. */
+/** output = left + right. All tensors have the same dtype and shape. output may be either input. */
 export const add = returningOperation<AddOptions, 'output'>(
   'add',
   { output: ({ left }) => like(left) },
@@ -47,8 +47,8 @@ export interface ScaleOptions {
 }
 
 /**
- * output = factor * input, or output + factor * input with `accumulate`. The tensors have any floating dtypes
- * and the same shape; either may be a strided view whose last dimension is contiguous.
+ * output = factor * input, or output + factor * input with `accumulate`. The tensors have any floating-point
+ * dtypes and the same shape. Either may be a strided view with a contiguous last dimension.
  *
  * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit
  */

@@ -6,15 +6,15 @@ import type { Tensor } from '../tensor.js';
 export interface EmbeddingForwardOptions {
   /** [..., H] */
   readonly output: Tensor;
-  /** int32, one per row of `output`. */
+  /** int32, an id for each row of `output`. */
   readonly ids: Tensor;
   /** [V, H] */
   readonly table: Tensor;
   /** The global number of the table's first row, where the vocabulary is sharded over ranks. */
   readonly firstRow?: number;
   /**
-   * The number of rows, over all ranks, that ids may choose: below the number of rows of the whole table if
-   * the table ends in padding. Default: up to the last row of this table.
+   * The number of valid ids over all ranks. It is smaller than the number of rows of the complete table if
+   * the table ends with padding. Default: up to the last row of this table.
    */
   readonly numRows?: number | undefined;
   /** Adds to `output`: two calls compute the sum of token and position embeddings. */
@@ -22,10 +22,10 @@ export interface EmbeddingForwardOptions {
 }
 
 /**
- * output[token] = table[id - firstRow], zeros for ids of other ranks' rows.
+ * output[token] = table[id - firstRow], or zeros for ids of other ranks' rows.
  *
- * @throws KernelError `MTL_INDEX` for an id below 0 or not below `numRows`; on device `cuda` the next call
- *   that waits for the device throws it, and the row is NaN
+ * @throws KernelError `MTL_INDEX` for an id below 0 or not below `numRows`; on device `cuda`, the next call
+ *   that waits for the device throws the error, and the row is NaN
  */
 export const embeddingForward = returningOperation<EmbeddingForwardOptions, 'output'>(
   'embeddingForward',
@@ -38,7 +38,7 @@ export const embeddingForward = returningOperation<EmbeddingForwardOptions, 'out
 );
 
 export interface EmbeddingBackwardOptions {
-  /** [V, H] float32; the call adds to it. */
+  /** [V, H] float32. The call adds to it. */
   readonly tableGradient: Tensor;
   /** [..., H] */
   readonly outputGradient: Tensor;

@@ -5,7 +5,7 @@ import type { Tensor } from '../tensor.js';
 export interface GroupByExpertOptions {
   /** `[E + 1]` int32: the rows of expert e are `offsets[e]` to `offsets[e + 1]`, exclusive. */
   readonly offsets: Tensor;
-  /** `[T, k]` int32: the grouped row of each slot, -1 where it was dropped */
+  /** `[T, k]` int32: the grouped row of each slot, or -1 for a dropped slot */
   readonly positions: Tensor;
   /** `[T k]` int32: the slot `t k + slot` of each grouped row, -1 after the last row */
   readonly sources: Tensor;
@@ -14,9 +14,9 @@ export interface GroupByExpertOptions {
 }
 
 /**
- * Finds the rows of each expert when all slots are sorted by expert. Rows of an expert keep their order.
+ * Sorts all slots by expert, and returns the rows of each expert. The rows of an expert keep their order.
  *
- * @param options with `numExperts`, the number E, if the outputs are omitted
+ * @param options must contain `numExperts`, the number E, if the outputs are omitted
  * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for an invalid
  *   expert
  */
@@ -47,7 +47,7 @@ export interface DropOverCapacityOptions {
   /** The most slots that an expert keeps. */
   readonly capacity: number;
   /**
-   * True: an expert keeps the first rows. Default: it keeps the rows of the largest probabilities and, of
+   * True if an expert keeps the first rows. Default: it keeps the rows with the largest probabilities; of
    * rows with equal probabilities, the first.
    */
   readonly byPosition?: boolean | undefined;
@@ -86,8 +86,8 @@ export interface PermuteRowsOptions {
 }
 
 /**
- * `output[r] = input[sources[r] / topK]`, zeros where the source is -1: the rows of each expert together. The
- * backward of `combineRows`.
+ * `output[r] = input[sources[r] / topK]`, or zeros for a source of -1. The result contains the rows of each
+ * expert together. This is the backward of `combineRows`.
  *
  * @throws KernelError `MTL_SHAPE`, `MTL_DTYPE` or `MTL_ARGUMENT` for operands that do not fit, `MTL_INDEX`
  *   for a source that is not a slot of a row
@@ -110,8 +110,8 @@ export interface CombineRowsOptions {
 }
 
 /**
- * output[t] = sum over slots, in their order and in float32, of rows[positions[t, slot]], without positions
- * of -1. The backward of `permuteRows`.
+ * output[t] = sum over slots of rows[positions[t, slot]], without positions of -1. The sum is in float32, in
+ * the order of the slots. This is the backward of `permuteRows`.
  *
  * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for a position that
  *   is not a row

@@ -45,7 +45,8 @@ export interface GroupedWeightGradientOptions {
   /** The offsets of the forward call. */
   readonly offsets: Tensor;
   /**
-   * Adds to `weightGradient`: the gradient of a group without rows stays as it is instead of becoming zeros.
+   * Adds to `weightGradient`. The gradient of a group without rows then stays unchanged instead of becoming
+   * zero.
    */
   readonly accumulate?: boolean;
 }
@@ -174,7 +175,7 @@ function activationNumber(activation: ExpertActivation): number {
   });
 }
 
-/** Tells whether an activation has gates, and so an input twice as wide as its output. */
+/** Returns true if an activation has gates. Its input is then twice as wide as its output. */
 function isGatedActivation(activation: ExpertActivation): boolean {
   return activation === 'swiglu' || activation === 'clampedQuickGeglu';
 }
@@ -182,8 +183,8 @@ function isGatedActivation(activation: ExpertActivation): boolean {
 export interface ExpertActivationOptions {
   readonly activation: ExpertActivation;
   /**
-   * The limit of gated activations: the maximum of a gate, and of the magnitude of a value. A number that
-   * equals the limit has the gradient that it has without a limit. Default 0: no limit.
+   * The limit of gated activations: the maximum of a gate, and of the magnitude of a value. A number equal to
+   * the limit has the same gradient as without a limit. Default: 0, no limit.
    */
   readonly clamp?: number | undefined;
   /** The term that gated activations add to values. Default 0. */
@@ -227,7 +228,7 @@ export const expertActivationForward = returningOperation<ExpertActivationForwar
 );
 
 export interface ExpertActivationBackwardOptions extends ExpertActivationOptions {
-  /** `[..., W]`; its sums over the rows of a group are the bias gradient (`groupedSumRows`). */
+  /** `[..., W]`. The bias gradient is its sum over the rows of each group (`groupedSumRows`). */
   readonly inputGradient: Tensor;
   /** [R] float32; may be omitted */
   readonly probabilitiesGradient?: Tensor | undefined;

@@ -7,7 +7,7 @@ import { Tensor } from '../tensor.js';
 import { tidy } from '../tensor-lifetimes.js';
 import { cast } from './elementwise.js';
 
-/** The properties of one tensor that an algorithm for a matmul depends on. */
+/** The properties of a tensor that affect the choice of a matmul algorithm. */
 interface MatmulOperand {
   readonly shape: readonly number[];
   readonly dtype: DType;
@@ -15,7 +15,7 @@ interface MatmulOperand {
   readonly alignment: number;
 }
 
-/** An operation that multiplies matrices, with all properties that its algorithm depends on. */
+/** An operation that multiplies matrices, with all properties that affect the choice of its algorithm. */
 interface MatmulCall {
   readonly name: string;
   readonly tensors: Readonly<Record<string, MatmulOperand>>;
@@ -26,8 +26,9 @@ interface MatmulCall {
 export type ChoosingDevice = Extract<Device, 'cpu' | 'cuda'>;
 
 /**
- * The operations that have choices: on device `cuda` the operations that cuBLASLt computes, completely or in
- * part. On device `cpu` only `matmul` runs; TypeScript composes the others.
+ * The operations that have choices. On device `cuda`, these are the operations that cuBLASLt computes
+ * completely or in part. Device `cpu` runs only `matmul`, from which TypeScript composes the other
+ * operations.
  */
 const matmulOperations: readonly string[] = [
   'matmul',
@@ -66,10 +67,10 @@ export class MatmulCalls implements Iterable<MatmulCall> {
 }
 
 /**
- * The algorithms for matmuls: maps the name of a problem to the algorithm, both as text. On device `cuda` a
- * problem is sizes, types, alignments and fusion, and the algorithm one of cuBLASLt's, valid for one GPU,
- * driver and version of cuBLASLt. On device `cpu` a problem is types, sizes and transposed operands, and the
- * algorithm a `MatmulKernel`.
+ * The algorithms for matmuls: maps the name of a problem to an algorithm, both as text. On device `cuda`, a
+ * problem consists of sizes, types, alignments and fusion. Its algorithm is from cuBLASLt, and valid for a
+ * certain GPU, driver and version of cuBLASLt. On device `cpu`, a problem consists of types, sizes and
+ * transposed operands, and its algorithm is a `MatmulKernel`.
  */
 export type MatmulChoices = Readonly<Record<string, string>>;
 
@@ -84,12 +85,12 @@ function parseChoices(lines: string): MatmulChoices {
 }
 
 interface MatmulChoiceOptions {
-  /** The device whose matmuls are chosen; on `cpu` only the matmuls of the calling thread. */
+  /** The device whose matmuls are chosen. On `cpu`, the choices affect only the calling thread. */
   readonly device: ChoosingDevice;
 }
 
 /**
- * Makes matmuls of a device use these algorithms from here on. Every other problem uses cuBLASLt's first
+ * From now on, makes the matmuls of a device use these algorithms. Every other problem uses cuBLASLt's first
  * algorithm on `cuda`, and the table of measurements on `cpu`. A matmul reports `MTL_MATMUL_CHOICES` if its
  * choice cannot compute it.
  *
@@ -110,10 +111,10 @@ export function matmulChoicesInUse({ device }: MatmulChoiceOptions): MatmulChoic
 }
 
 /**
- * Runs matmuls on a device, each with its own memory that is returned afterwards, and times the candidates
- * for each problem that is missing in `known`.
+ * Runs matmuls on a device, and times the candidates for each problem that is missing in `known`. Each matmul
+ * has separate memory, which is returned afterwards.
  *
- * @returns `known` and the new choices, which are in use from then on
+ * @returns `known` and the new choices. They are in use afterwards
  * @throws KernelError as `useMatmulChoices`, and `MTL_OUT_OF_MEMORY`; after an error no choices are in use
  */
 export function timeMatmuls(
@@ -134,9 +135,7 @@ export function timeMatmuls(
 /** Returns the code that computed the last matmul on device `cpu`; undefined before the first. */
 export const lastMatmulKernel = (): MatmulKernel | undefined => addon().lastMatmulKernel();
 
-/**
- * The alignment in bytes of a tensor with its own memory, the widest alignment that an algorithm depends on.
- */
+/** The alignment in bytes of a tensor with its own memory. No algorithm depends on a wider alignment. */
 const widestAlignment = 256;
 
 /**

@@ -10,7 +10,8 @@ export interface MatmulOptions {
   /** [..., M, K], or [..., K, M] when `transposeLeft`. */
   readonly left: Tensor;
   /**
-   * [..., K, N], or [..., N, K] when `transposeRight`; without leading dimensions the whole batch shares it.
+   * [..., K, N], or [..., N, K] with `transposeRight`. Without leading dimensions, the complete batch shares
+   * it.
    */
   readonly right: Tensor;
   /** [N], added to every row. */
@@ -33,10 +34,10 @@ function outputOfMatmul(inputs: Omit<MatmulOptions, 'output'>): Required<TensorO
 }
 
 /**
- * output = op(left) op(right) + bias. With a two-dimensional `right` (or a transposed `left` and a
- * two-dimensional output) the leading dimensions of `left` are folded: into rows, or, transposed, into the
- * sum. That is the weight gradient:
- * `matmul({ output: dW, left: dY, right: X, transposeLeft: true, accumulate: true })`.
+ * output = op(left) op(right) + bias. With a two-dimensional `right`, the leading dimensions of `left` are
+ * folded into rows. With a transposed `left` and a two-dimensional output, they are folded into the sum. For
+ * example, this is a weight gradient: `matmul({ output: dW, left: dY, right: X, transposeLeft: true,
+ * accumulate: true })`.
  *
  * Without `output` the call returns a new tensor [..., M, N] of the inputs' dtype, with the leading
  * dimensions of `left`.
@@ -83,8 +84,8 @@ function outputOfLinear({
 }
 
 /**
- * preactivation = input weight^T + bias; output = gelu(preactivation). One pass if the device's matmuls
- * support it.
+ * preactivation = input weight^T + bias; output = gelu(preactivation). This is a single pass if the device's
+ * matmuls support it.
  */
 export const linearGeluForward = returningOperation<LinearGeluForwardOptions, 'output' | 'preactivation'>(
   'linearGeluForward',
@@ -108,8 +109,8 @@ export interface LinearGeluBackwardOptions {
 }
 
 /**
- * inputGradient = (outputGradient weight) * gelu'(preactivation). One pass if the device's matmuls support
- * it.
+ * inputGradient = (outputGradient weight) * gelu'(preactivation). This is a single pass if the device's
+ * matmuls support it.
  */
 export const linearGeluBackward = returningOperation<LinearGeluBackwardOptions, 'inputGradient'>(
   'linearGeluBackward',
@@ -122,7 +123,7 @@ export const linearGeluBackward = returningOperation<LinearGeluBackwardOptions, 
 );
 
 export interface LinearResidualForwardOptions {
-  /** [S, B, O], in other memory than `residual`. */
+  /** [S, B, O]. It must not share memory with `residual`. */
   readonly output: Tensor;
   /** [S, B, O] */
   readonly residual: Tensor;
@@ -134,7 +135,7 @@ export interface LinearResidualForwardOptions {
   readonly bias?: Tensor | undefined;
 }
 
-/** output = residual + input weight^T + bias. One pass if the device's matmuls support it. */
+/** output = residual + input weight^T + bias. This is a single pass if the device's matmuls support it. */
 export const linearResidualForward = returningOperation<LinearResidualForwardOptions, 'output'>(
   'linearResidualForward',
   { output: ({ residual }) => like(residual) },
@@ -145,9 +146,9 @@ export const linearResidualForward = returningOperation<LinearResidualForwardOpt
 );
 
 export interface LinearWeightGradientOptions {
-  /** [O, I] float32; the call adds to it. */
+  /** [O, I] float32. The call adds to it. */
   readonly weightGradient: Tensor;
-  /** [O] float32; the call adds to it. */
+  /** [O] float32. The call adds to it. */
   readonly biasGradient: Tensor;
   /** [..., O] */
   readonly outputGradient: Tensor;
@@ -156,8 +157,8 @@ export interface LinearWeightGradientOptions {
 }
 
 /**
- * weightGradient += outputGradient^T input; biasGradient += column sums of outputGradient. One pass if the
- * device's matmuls support it.
+ * weightGradient += outputGradient^T input; biasGradient += column sums of outputGradient. This is a single
+ * pass if the device's matmuls support it.
  */
 export const linearWeightGradient = checkedOperation(
   'linearWeightGradient',

@@ -8,13 +8,11 @@ export interface MuonMomentumOptions {
   readonly momentum: Tensor;
   /** [N] float32: the gradient, and afterwards the direction in which to orthogonalise. */
   readonly gradient: Tensor;
-  /** [5] float32, as `adamwScalars` makes them. A skipped step changes nothing. */
+  /** [5] float32 from `adamwScalars`. A skipped step changes nothing. */
   readonly scalars: Tensor;
-  /** The weight of the old average in the new one. */
+  /** The weight of the old average in the new average. */
   readonly decay: number;
-  /**
-   * True if the direction is the gradient averaged with the new momentum, false if it is the new momentum.
-   */
+  /** True to use the gradient averaged with the new momentum as direction, false to use the new momentum. */
   readonly nesterov: boolean;
 }
 
@@ -34,7 +32,7 @@ export interface MuonNormalizeOptions {
   readonly input: Tensor;
   /** [1] float64: the sum of the squares of `input`. */
   readonly squares: Tensor;
-  /** The smallest norm: smaller norms count as this one. */
+  /** The smallest norm. Smaller norms are replaced by it. */
   readonly epsilon: number;
 }
 
@@ -61,7 +59,7 @@ export interface MuonPolynomialOptions {
   readonly quadratic: number;
 }
 
-/** output = constant I + linear A + quadratic A A: the factor of one step of Newton-Schulz. */
+/** output = constant I + linear A + quadratic A A, which is the factor of a Newton-Schulz step. */
 export const muonPolynomial = returningOperation<MuonPolynomialOptions, 'output'>(
   'muonPolynomial',
   { output: ({ gram }) => like(gram) },
@@ -78,7 +76,7 @@ export interface MuonUpdateOptions {
   readonly modelParameter?: Tensor | undefined;
   /** [N] float32 */
   readonly direction: Tensor;
-  /** [5] float32, as `adamwScalars` makes them. A skipped step changes no parameter. */
+  /** [5] float32 from `adamwScalars`. A skipped step changes no parameter. */
   readonly scalars: Tensor;
   /** The decoupled weight decay, which is multiplied by the learning rate. */
   readonly weightDecay: number;

@@ -36,9 +36,9 @@ export const layerNormForward = returningOperation<LayerNormForwardOptions, 'out
 export interface LayerNormBackwardOptions {
   /** [..., H]; if omitted, only the weight part is computed. May be the memory of `outputGradient`. */
   readonly inputGradient?: Tensor | undefined;
-  /** [H] float32; the call adds to it. Given together with `biasGradient` or not at all. */
+  /** [H] float32. The call adds to it. Both `weightGradient` and `biasGradient` are given, or neither. */
   readonly weightGradient?: Tensor | undefined;
-  /** [H] float32; the call adds to it. */
+  /** [H] float32. The call adds to it. */
   readonly biasGradient?: Tensor | undefined;
   readonly outputGradient: Tensor;
   /** Input, mean and rstd of the forward call. */
@@ -46,13 +46,13 @@ export interface LayerNormBackwardOptions {
   readonly mean: Tensor;
   readonly rstd: Tensor;
   readonly weight: Tensor;
-  /** `[..., H]`: the gradient that reaches the input along the residual path, added to `inputGradient`. */
+  /** `[..., H]`: the gradient of the residual path, which is added to `inputGradient`. */
   readonly addend?: Tensor | undefined;
 }
 
 /**
- * Computes the gradients of layer norm. Omitted gradients cost nothing, so that backward splits into input
- * and weight parts.
+ * Computes the gradients of layer norm. Omitted gradients cost nothing, so that backward can be split into
+ * input and weight gradients.
  */
 export const layerNormBackward = checkedOperation(
   'layerNormBackward',
@@ -84,17 +84,17 @@ export interface RmsNormForwardOptions {
   readonly weight: Tensor;
   readonly epsilon: number;
   /**
-   * [rows] float32: the sums of squares over whole rows, if `input` holds a part of their features
-   * (`rowProducts` of each part, added up). Default: the sums over `input`.
+   * [rows] float32: the sums of squares over complete rows, if `input` contains only some of their features
+   * (the total of `rowProducts` over all shards). Default: the sums over `input`.
    */
   readonly squares?: Tensor | undefined;
-  /** The features of a whole row, with `squares`. Default: H. */
+  /** The number of features in a complete row, with `squares`. Default: H. */
   readonly width?: number | undefined;
 }
 
 /**
- * output = input * rstd * weight over the last dimension (Zhang and Sennrich 2019), in float32 inside. With
- * the views of `splitProjection` it normalizes the queries or keys of every head (H is the head size).
+ * output = input * rstd * weight over the last dimension (Zhang and Sennrich 2019), computed in float32. With
+ * views from `splitProjection`, it normalizes the queries or keys of every head, and H is the head size.
  *
  * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, and for a strided view whose
  *   last dimension is not contiguous
@@ -114,27 +114,27 @@ export const rmsNormForward = returningOperation<RmsNormForwardOptions, 'output'
 export interface RmsNormBackwardOptions {
   /** [..., H]; if omitted, only the weight part is computed. May be the memory of `outputGradient`. */
   readonly inputGradient?: Tensor | undefined;
-  /** [H] float32; the call adds to it. If omitted, only the input part is computed. */
+  /** [H] float32. The call adds to it. Without it, only the input gradient is computed. */
   readonly weightGradient?: Tensor | undefined;
   readonly outputGradient: Tensor;
   /** Input and rstd of the forward call. */
   readonly input: Tensor;
   readonly rstd: Tensor;
   readonly weight: Tensor;
-  /** `[..., H]`: the gradient that reaches the input along the residual path, added to `inputGradient`. */
+  /** `[..., H]`: the gradient of the residual path, which is added to `inputGradient`. */
   readonly addend?: Tensor | undefined;
   /**
-   * [rows] float32: the sums of outputGradient * weight * input over whole rows, if `input` holds a part of
-   * their features. Default: the sums over `input`.
+   * [rows] float32: the sums of outputGradient * weight * input over complete rows, if `input` contains only
+   * some of their features. Default: the sums over `input`.
    */
   readonly products?: Tensor | undefined;
-  /** The features of a whole row, with `products`. Default: H. */
+  /** The number of features in a complete row, with `products`. Default: H. */
   readonly width?: number | undefined;
 }
 
 /**
- * Computes the gradients of RMSNorm. Omitted gradients cost nothing, so that backward splits into input and
- * weight parts. All tensors of shape [..., H] may be strided views whose last dimension is contiguous.
+ * Computes the gradients of RMSNorm. Omitted gradients cost nothing, so that backward can be split into input
+ * and weight gradients. All tensors of shape [..., H] may be strided views with a contiguous last dimension.
  *
  * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_ARGUMENT` if both
  *   gradients are omitted

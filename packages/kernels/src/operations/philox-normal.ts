@@ -15,8 +15,8 @@ export interface PhiloxNormalOptions {
 }
 
 /**
- * Generates normal values that depend only on key and global coordinates, so that a weight starts the same
- * with any sharding.
+ * Generates normal values that depend only on the key and global coordinates, so that a weight has the same
+ * initial values with any sharding.
  */
 export const philoxNormal = checkedOperation('philoxNormal', (options: PhiloxNormalOptions): void => {
   const {

@@ -7,13 +7,13 @@ export interface PrecisionAwareAdamwOptions
   extends Omit<AdamwOptions, 'parameter' | 'firstMoment' | 'secondMoment' | 'modelParameter' | 'gradient'> {
   /** [N] float32, updated; with `remainder` [N] bfloat16, the values that the model computes with. */
   readonly parameter: Tensor;
-  /** [2 N] uint8, updated: the lower 16 bits of the float32 values, as `splitRemainder` writes them. */
+  /** [2 N] uint8, updated: the lower 16 bits of the float32 values, in the form of `splitRemainder`. */
   readonly remainder?: Tensor | undefined;
   /** [N] bfloat16 or float16: receives the rounded values of a float32 parameter. */
   readonly modelParameter?: Tensor | undefined;
   /** [N] float32, bfloat16 or float16, updated. */
   readonly firstMoment: Tensor;
-  /** [M] float32, updated: the factors of a first moment in float16, one for each segment; zero at first. */
+  /** [M] float32, updated: the factors of a first moment in float16, one for each segment. Initially zero. */
   readonly firstScales?: Tensor | undefined;
   readonly secondMoment: Tensor;
   /** [M] float32, updated: the factors of a second moment in float16. */
@@ -23,8 +23,8 @@ export interface PrecisionAwareAdamwOptions
 }
 
 /**
- * Performs one AdamW step as `adamw`, with moments, parameters and gradients in dtypes of their own. The
- * update is computed in float32, from moments before they are rounded.
+ * Performs an AdamW step like `adamw`, with separate dtypes for moments, parameters and gradients. The update
+ * is computed in float32, from moments before they are rounded.
  */
 export const precisionAwareAdamw = checkedOperation(
   'precisionAwareAdamw',
@@ -53,15 +53,15 @@ export const precisionAwareAdamw = checkedOperation(
 );
 
 export interface SplitRemainderOptions {
-  /** [N] bfloat16: receives the nearest values, of two the one of the larger magnitude. */
+  /** [N] bfloat16: receives the nearest values. A tie results in the larger magnitude. */
   readonly rounded: Tensor;
   /** [2 N] uint8: receives the lower 16 bits of each value, lower byte first. */
   readonly remainder: Tensor;
-  /** [N] float32. NaN loses its payload. */
+  /** [N] float32. The payload of NaN is lost. */
   readonly input: Tensor;
 }
 
-/** Splits float32 values into bfloat16 values and the bits that they lack. `joinRemainder` is the inverse. */
+/** Splits float32 values into bfloat16 values and remainders. `joinRemainder` is the inverse. */
 export const splitRemainder = checkedOperation(
   'splitRemainder',
   ({ rounded, remainder, input }: SplitRemainderOptions): void => {

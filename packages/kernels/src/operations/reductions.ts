@@ -60,8 +60,8 @@ export interface RowProductsOptions {
 }
 
 /**
- * output = the sum over the last dimension of left * right * weight: processes add up these sums for a norm
- * whose features are sharded (see `squares` and `products` of RMSNorm).
+ * output = the sum over the last dimension of left * right * weight. For a norm with sharded features, the
+ * processes add up these sums (see `squares` and `products` of RMSNorm).
  *
  * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit
  */

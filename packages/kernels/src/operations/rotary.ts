@@ -9,8 +9,8 @@ export interface RotaryEmbeddingOptions {
   /** A tensor of the shape of `input`, in the same memory or in other memory. */
   readonly output: Tensor;
   /**
-   * [S, B, ..., D] or [T, ..., D], with any number of dimensions for heads; may be a strided view. One call
-   * rotates the queries and keys of a packed projection through its view `queriesAndKeys`.
+   * [S, B, ..., D] or [T, ..., D], with any number of dimensions for heads. It may be a strided view. A
+   * single call rotates the queries and keys of a packed projection through its view `queriesAndKeys`.
    */
   readonly input: Tensor;
   /** int32 [S, B] or [T]: the position of every row of heads, from 0 to P - 1. */
@@ -58,10 +58,10 @@ export interface RotaryTableOptions extends RotaryFrequenciesOptions {
 const round = Math.fround;
 
 /**
- * Returns the frequencies of the R / 2 pairs, in float32: the angles by which a pair turns from one position
- * to the next. Frequency i is base^(-2i / R), which is then scaled.
+ * Returns the frequencies of the R / 2 pairs, in float32. A frequency is the angle by which its pair turns
+ * from one position to the next: base^(-2i / R) for pair i, then scaled.
  *
- * @throws UsageError `MTL_ARGUMENT` for a size that is not even, and for numbers that are not above 0
+ * @throws UsageError `MTL_ARGUMENT` for an odd size, and for numbers that are not positive
  */
 export const rotaryFrequencies = checkedOperation(
   'rotaryFrequencies',
@@ -84,9 +84,9 @@ export const rotaryFrequencies = checkedOperation(
 );
 
 /**
- * Returns the table that `rotaryEmbedding` reads, float32 [P, R]: for position p the cosines of the R / 2
+ * Returns the table for `rotaryEmbedding`, float32 [P, R]. The row of position p has the cosines of the R / 2
  * angles p * frequency, then their sines, both multiplied by the concentration of YaRN. Angles are rounded to
- * float32, as PyTorch's models round them. The caller disposes of the new tensor.
+ * float32, as in PyTorch models. The caller disposes of the new tensor.
  *
  * @throws UsageError `MTL_ARGUMENT` for numbers out of range (see `rotaryFrequencies`)
  */
@@ -113,7 +113,7 @@ export const rotaryTable = checkedOperation('rotaryTable', (options: RotaryTable
   return Tensor.from(table, { shape, dtype: 'float32', device });
 });
 
-/** A way to make a model read more positions than it was pretrained with. */
+/** A method for processing more positions than in pretraining. */
 export type RotaryScaling =
   /** Divides all angles by `factor` (position interpolation, Chen et al. 2023). */
   { readonly kind: 'linear'; readonly factor: number } | Llama3Scaling | YarnScaling;
@@ -132,9 +132,9 @@ export interface Llama3Scaling {
 }
 
 /**
- * YaRN (Peng et al. 2023): frequencies that turn at least `betaFast` times within `originalPositions` are
- * kept, frequencies that turn at most `betaSlow` times are divided by `factor`, and frequencies between are
- * mixed, linearly in their index.
+ * YaRN (Peng et al. 2023): frequencies with at least `betaFast` turns within `originalPositions` do not
+ * change. Frequencies with at most `betaSlow` turns are divided by `factor`. Frequencies between are
+ * interpolated linearly in their index.
  */
 export interface YarnScaling {
   readonly kind: 'yarn';
@@ -143,9 +143,9 @@ export interface YarnScaling {
   readonly betaFast: number;
   /** A number of turns that is at most `betaFast`. */
   readonly betaSlow: number;
-  /** True if the range of mixed indices is expanded to whole numbers. */
+  /** True if the range of interpolated indices is expanded to whole numbers. */
   readonly roundsRange: boolean;
-  /** The factor of cosines and sines; attention's logits are thus multiplied by its square. */
+  /** The factor of cosines and sines. Attention's logits are thus multiplied by its square. */
   readonly concentration: number;
 }
 
@@ -194,13 +194,13 @@ function checkTurns({ betaFast, betaSlow, roundsRange }: YarnScaling, base: numb
   if (typeof roundsRange !== 'boolean') {
     throw refused(`scaling.roundsRange is ${String(roundsRange)}`, 'true or false');
   }
-  // frequencies must fall with their index, because YaRN computes indices from them
+  // frequencies must decrease with their index, because YaRN computes indices from frequencies
   if (base <= 1) throw refused(`base is ${base}`, "a base above 1 with the scaling 'yarn'");
 }
 
 /**
- * Returns the scaled frequencies of `wavelengths`, which are in positions per radian. The arithmetic is in
- * float32, as in the models' own code.
+ * Returns the scaled frequencies of `wavelengths`, given in positions per radian. The arithmetic is in
+ * float32, as in the original models' code.
  *
  * @param base the number whose powers the wavelengths are
  */
@@ -247,13 +247,13 @@ function mixedByIndex(wavelengths: Float32Array, { plain, scaling, base }: Mixed
   });
 }
 
-/** Returns the index up to which frequencies are kept, and the index from which they are divided. */
+/** Returns the index up to which frequencies do not change, and the index from which they are divided. */
 function mixedRange(
   { originalPositions, betaFast, betaSlow, roundsRange }: YarnScaling,
   { base, rotarySize }: { readonly base: number; readonly rotarySize: number },
 ): { readonly first: number; readonly last: number } {
   /**
-   * Returns the index, in general a fraction, whose frequency turns the given number of times within the
+   * Returns the index, in general fractional, whose frequency has the given number of turns within the
    * original positions.
    */
   const computeIndex = (turns: number): number =>

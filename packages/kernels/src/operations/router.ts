@@ -48,11 +48,11 @@ export interface RouterForwardOptions extends RouterScoreOptions {
 }
 
 /**
- * Selects the k experts of each row and computes their weights: softmax, or scores divided by their sum where
- * k is more than 1 (DeepSeek-AI 2024, arXiv 2412.19437). Groups are ranked by the sums of their k / groupTopK
- * largest scores.
+ * Selects the k experts of each row and computes their weights: softmax, or scores divided by their sum if k
+ * > 1 (DeepSeek-AI 2024, arXiv 2412.19437). Groups are ranked by the sums of their k / groupTopK largest
+ * scores.
  *
- * @param options with `topK`, the number k, if the outputs are omitted
+ * @param options must contain `topK`, the number k, if the outputs are omitted
  * @throws KernelError `MTL_SHAPE`, `MTL_DTYPE` or `MTL_ARGUMENT` for operands that do not fit, `MTL_INDEX`
  *   for an invalid chosen expert
  */
@@ -211,7 +211,7 @@ export const updateExpertBias = checkedOperation(
 );
 
 export interface AddCountsOptions {
-  /** [E] int64; the call adds to it. */
+  /** [E] int64. The call adds to it. */
   readonly counts: Tensor;
   /** `[E + 1]` int32, of `groupByExpert` */
   readonly offsets: Tensor;

@@ -31,9 +31,9 @@ function describeLayout(qkv: Tensor) {
 }
 
 /**
- * Returns query, key and value of a packed projection, `[S, B, G, R + 2, D]` or, for packed samples,
- * `[T, G, R + 2, D]`, without copying: for `attentionForward` and `attentionBackward`. The R queries of each
- * group are followed by its key and its value.
+ * Returns query, key and value of a packed projection, `[S, B, G, R + 2, D]` or, for packed samples, `[T, G,
+ * R + 2, D]`, without a copy, for `attentionForward` and `attentionBackward`. In each group, the R queries
+ * are followed by the key and the value.
  *
  * @throws UsageError `MTL_SHAPE` for a tensor of another shape
  */
@@ -54,7 +54,7 @@ export const splitProjection = checkedOperation('splitProjection', (qkv: Tensor)
 
 /**
  * Returns the queries and keys of a packed projection, `[S, B, G, R + 2, D]` or `[T, G, R + 2, D]`, as a
- * strided view of R + 1 rows per group, which `rotaryEmbedding` rotates in one call.
+ * strided view with R + 1 rows per group, so that `rotaryEmbedding` can rotate all in one call.
  *
  * @throws UsageError `MTL_SHAPE` for a tensor of another shape
  */

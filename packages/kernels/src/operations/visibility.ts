@@ -4,17 +4,17 @@ import type { Operands } from '../run-operation.js';
 import type { Tensor } from '../tensor.js';
 
 /**
- * The keys that each query sees: every key that no option below hides. S query positions, K key positions, B
- * micro-batch. Query s is at position `firstQuery` + s of the sequence, key k at position `firstKey` + k.
- * Keys that no query sees cost nothing. A call may thus compute a part of a sequence, as context parallelism
- * does: some queries with some of their keys. Default: every query sees all keys.
+ * The keys that each query can attend to: all keys that no option below hides. S query positions, K key
+ * positions, B micro-batch. Query s is at position `firstQuery` + s of the sequence, key k at position
+ * `firstKey` + k. Keys that are hidden from all queries cost nothing. A call may compute only some queries of
+ * a sequence with some keys, as in context parallelism. Default: no key is hidden.
  */
 export interface Visibility {
-  /** A query sees keys up to its own position only. Default: false. */
+  /** True if a query attends only to keys up to its own position. Default: false. */
   readonly causal?: boolean | undefined;
   /**
-   * A query sees its own position and this number of positions before it (Megatron-LM's --window-size); 0 or
-   * more, and causal only. Default: all.
+   * The number of earlier positions that a query can attend to, in addition to its own (Megatron-LM's
+   * --window-size). ≥ 0, and only with `causal`. Default: all.
    */
   readonly windowSize?: number | undefined;
   /** Position of query 0 in the sequence. Default: 0. */
@@ -22,20 +22,21 @@ export interface Visibility {
   /** Position of key 0 in the sequence; may be after the position of query 0. Default: 0. */
   readonly firstKey?: number | undefined;
   /**
-   * [B, S] int32: query s of sample b sees keys from position keyStart[b, s] of the sequence on only (the
-   * first one of its document).
+   * [B, S] int32: query s of sample b attends only to keys from position keyStart[b, s] of the sequence on,
+   * the first position of its document.
    */
   readonly keyStart?: Tensor | undefined;
-  /** [B, K] uint8: 1 where a key is real, 0 where it is padding. */
+  /** [B, K] uint8: 1 for a real key, 0 for padding. */
   readonly keyMask?: Tensor | undefined;
   /**
-   * Samples of any lengths instead of B samples of one length: operands have T rows instead of [S, B], and a
-   * query sees only keys of its own sample. Not with `firstQuery`, `firstKey`, `keyStart` and `keyMask`.
+   * Samples of different lengths instead of B samples with the same length. Operands have T rows instead of
+   * [S, B], and a query attends only to keys of its own sample. Not with `firstQuery`, `firstKey`, `keyStart`
+   * and `keyMask`.
    */
   readonly packed?: PackedSamples | undefined;
 }
 
-/** Samples that follow each other, without padding, in T rows. */
+/** Consecutive samples in T rows, without padding. */
 export interface PackedSamples {
   /**
    * [N + 1] int32: sample n has the rows starts[n] to starts[n + 1]; rows from starts[N] on belong to no
@@ -45,16 +46,16 @@ export interface PackedSamples {
   /** The number of rows of the longest sample, or a larger number. */
   readonly longest: number;
   /**
-   * The number of scores, for counting FLOPs: the sum over samples of their length squared or, with
-   * `queries`, of their queries times their keys.
+   * The number of scores, for counting FLOPs: the sum over samples of the squared length, or with `queries`,
+   * of the number of queries times the number of keys.
    */
   readonly numScores: number;
   /** A part of every sample's queries. Default: all queries, in the rows of the keys. */
   readonly queries?: PackedQueries | undefined;
   /**
-   * [N] int32: the position of each sample's first key in its sequence, for a sample that is a part of a
-   * sequence (a document) or has a part of its keys. Without `queries` also the position of its first query.
-   * Default: 0.
+   * [N] int32: the position of each sample's first key in its sequence. It is needed if a sample is a section
+   * of a sequence (such as a document) or lacks some keys. Without `queries`, it is also the position of the
+   * first query. Default: 0.
    */
   readonly first?: Tensor | undefined;
 }
@@ -96,12 +97,13 @@ function checkStarts(operation: string, name: string, samples: PackedQueries | u
 }
 
 /**
- * Checks the names of options that JavaScript could pass in a wrong place, where they would hide no key.
+ * Checks that options which hide keys are in the right object. JavaScript could pass them elsewhere, where
+ * they would have no effect.
  *
  * @param operation the operation's name in errors
  * @param options all options of its call
- * @throws UsageError MTL_ARGUMENT for an option of `visibility` outside of it, and for an unknown one inside
- *   it
+ * @throws UsageError MTL_ARGUMENT for an option of `visibility` outside of this object, and for an unknown
+ *   option inside it
  */
 export function checkVisibility(operation: string, options: object): void {
   const { visibility } = options as { readonly visibility?: Visibility };
@@ -130,7 +132,7 @@ export function checkVisibility(operation: string, options: object): void {
   checkStarts(operation, 'packed.queries', visibility.packed?.queries);
 }
 
-/** Returns the operands and attributes of attention that determine which keys each query sees. */
+/** Returns the operands and attributes of attention that determine the keys of each query. */
 export function visibilityOperands(visibility: Visibility): Operands {
   const { causal = false, windowSize, firstQuery = 0, firstKey = 0, keyStart, keyMask, packed } = visibility;
   return {

@@ -100,8 +100,8 @@ describe.skipIf(!hasEmulationCounts)('matmuls of linear layers under emulation',
     ["so is GELU's derivative of rows that it does not take", () => backward(odd, 'tanh'), 1],
     ['a residual and a bias are added by the matmul', () => residual(even), 0],
     ['so is a residual alone', () => residual(even, { hasBias: false }), 0],
-    ['so are those of rows of any length', () => residual(odd), 0],
-    ['so are those of float32', () => residual(even, { dtype: 'float32' }), 0],
+    ['so are residuals with rows of any length', () => residual(odd), 0],
+    ['so are residuals in float32', () => residual(even, { dtype: 'float32' }), 0],
     // the emulated GPU is a Hopper, where cuBLASLt's epilogue is expected to cost more than it saves
     ["a bias's gradient is two kernels after the matmul", () => weightGradient(even), 2],
   ])('%s', (_, make, kernels) => {

@@ -113,7 +113,7 @@ describe.skipIf(!hasEmulationCounts)('algorithms of matmuls under emulation', ()
     expect(repeated.synchronizations).toBe(0);
   });
 
-  it('are those of the alignment of the operands', () => {
+  it('are for the alignment of the operands', () => {
     const offset = 4; // 16 bytes
     const aligned = timeMatmuls(
       countCalls(() => multiply({ device: 'meta-cuda', offset })),

@@ -39,7 +39,7 @@ describe('queues between host and device', () => {
     return process.env.CUDA_DEVICE_MAX_CONNECTIONS;
   };
 
-  it('are as many as there can be, unless the user has set a number', () => {
+  it('have the largest possible number, unless the user has set a number', () => {
     expect(probeDriver(undefined)).toBe('32');
     expect(probeDriver('1')).toBe('1');
   });

@@ -24,12 +24,12 @@ describe.skipIf(problem !== undefined)(`matmuls of float32 (${title})`, () => {
   // TF32 rounds off 13 bits of the mantissa, up or down: its factors are 1, while the float32 product is
   // slightly more than 1 + 2^-11. Sums of equal terms are exact in TF32, and within 2^-24 of each of at most
   // 2048 in float32.
-  it('are those of float32 unless TF32 is allowed', () => {
+  it('are in float32 unless TF32 is allowed', () => {
     for (const value of matmulValues(false))
       expect(Math.abs(value - (1 + 2 ** -12) ** 2)).toBeLessThan(2 ** -13);
   });
 
-  it('are those of TF32 where it is', () => {
+  it('are in TF32 where it is', () => {
     expect(matmulValues(true)).toEqual([1, 1]);
   });
 });

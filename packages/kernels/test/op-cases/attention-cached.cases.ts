@@ -9,7 +9,7 @@ import {
 import { runForward } from '../support/attention-run.js';
 import type { OpCase } from './op-case.js';
 
-/** New positions [first, end), of which those before `first` are cached, in caches of M positions. */
+/** New positions [first, end), after the cached positions before `first`, in caches of M positions. */
 interface Step extends Pick<AttentionCase, 'headsPerGroup' | 'valueSize' | 'windowSize' | 'softCap'> {
   readonly positions: readonly [first: number, end: number];
   readonly capacity: number;

@@ -70,7 +70,7 @@ const weighted: OpCase[] = [1, 100, 5000].map((size) => ({
   tolerance: {
     float32: { absolute: 1e-12, relative: 1e-13 },
     reason:
-      'exact products of two floats, 5000 of them added in double in another order: 5000 * 2^-53 at most',
+      'exact products of two floats, 5000 products added in double in another order: 5000 * 2^-53 at most',
   },
 }));
 

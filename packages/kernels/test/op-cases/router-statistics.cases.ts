@@ -26,7 +26,7 @@ const scoreFunctions: readonly RouterScoreFunction[] = ['softmax', 'sigmoid', 's
 
 const tolerance = {
   float32: { absolute: 4e-6, relative: 4e-6 },
-  reason: 'exponentials and logarithms to 2 ulp, in scores of which up to 1200 are summed in double',
+  reason: 'exponentials and logarithms to 2 ulp, in sums of up to 1200 scores in double',
 };
 
 interface Options {

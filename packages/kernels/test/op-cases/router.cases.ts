@@ -36,7 +36,7 @@ const routings: readonly Routing[] = [
 
 const tolerance = {
   float32: { absolute: 2e-6, relative: 4e-6 },
-  reason: 'exponentials to 2 ulp, in a quotient of two sums of them',
+  reason: 'exponentials to 2 ulp, in a quotient of two sums of exponentials',
 };
 
 const nameCase = ({ rows, experts, topK }: Sizes, { scoreFunction, ...rest }: Routing): string =>

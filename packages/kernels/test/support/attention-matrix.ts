@@ -46,7 +46,8 @@ const properties: Readonly<Record<string, Readonly<Record<string, Choice>>>> = {
 };
 
 /**
- * Sequences of several tiles, of which a call has all or some queries and keys; and the same in packed rows.
+ * Sequences of several tiles. A call has all or some queries and keys. The same sequences are also in packed
+ * rows.
  */
 export const samples: Readonly<Record<'padded' | 'packed', Readonly<Record<string, Samples & Choice>>>> = {
   padded: {

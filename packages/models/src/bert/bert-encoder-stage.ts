@@ -15,10 +15,9 @@ import { numPackedRows, type PaddedSize, SamplePacking } from './sample-packing.
 export type BertStageOptions = TransformerStageOptions<BertModelConfiguration>;
 
 /**
- * The part that all BERT models share, whatever their heads: embeddings of tokens, positions and token types;
- * layers whose attention sees all real tokens; and the norm after the last layer. Padding is removed before
- * the first layer: activations are [T, 1, H], where T is the number of tokens in the micro-batch, rounded up
- * (`numPackedRows`).
+ * The encoder of all BERT models, without heads: embeddings of tokens, positions and token types; layers with
+ * attention to all real tokens; and the norm after the last layer. Padding is removed before the first layer,
+ * so activations are [T, 1, H]. T is the number of tokens in the micro-batch, rounded up (`numPackedRows`).
  */
 export abstract class BertEncoderStage<
   Batch extends BatchSize,
@@ -91,9 +90,7 @@ export abstract class BertEncoderStage<
     return this.normalized(tape, rows);
   }
 
-  /**
-   * The number of ranks that share the rows of a micro-batch; the number of packed rows is a multiple of it.
-   */
+  /** The number of ranks that share the rows of a micro-batch. It must divide the number of packed rows. */
   get #rowDivisor(): number {
     return this.factory.numSequenceShards * numOwners(this.sequence);
   }

@@ -52,8 +52,8 @@ export function headLinear(
 }
 
 /**
- * The pooler: tanh of a dense layer over the first token gives one vector for each sequence (Devlin et al.
- * 2018).
+ * The pooler: tanh of a dense layer over the first token. The result is a vector for each sequence (Devlin et
+ * al. 2018).
  */
 export class Pooler {
   readonly parameters: readonly Parameter[];
@@ -65,15 +65,17 @@ export class Pooler {
     this.parameters = [this.#dense.weight, this.#dense.bias];
   }
 
-  /** Computes one vector per row, [R, 1, H], from the hidden states of the rows' first tokens, [R, 1, H]. */
+  /**
+   * Computes a vector for each row, [R, 1, H], from the hidden states of the rows' first tokens, [R, 1, H].
+   */
   pool(tape: Tape, hidden: Variable): Variable {
     return tape.scope(() => tanh(tape, linear(tape, { input: hidden, ...this.#dense })));
   }
 }
 
 /**
- * Predicts masked tokens: dense layer, GELU, layer norm, and a decoder that shares the weight of the token
- * embedding and has its own bias (Devlin et al. 2018). Parameter names are Megatron-Core's.
+ * Predicts masked tokens: dense layer, GELU, layer norm, and decoder (Devlin et al. 2018). The decoder uses
+ * the weight of the token embedding, with a separate bias. Parameter names are Megatron-Core's.
  */
 export class MaskedLanguageHead {
   readonly parameters: readonly Parameter[];
@@ -146,7 +148,7 @@ export class SentenceOrderHead {
     return linear(tape, { input: this.#pooler.pool(tape, hidden), ...this.#output });
   }
 
-  /** Returns one loss per sample, [B]. */
+  /** Returns a loss for each sample, [B]. */
   computeLosses(
     tape: Tape,
     call: { readonly hidden: Variable; readonly labels: Variable; readonly weights: Variable },

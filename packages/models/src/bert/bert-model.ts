@@ -16,7 +16,7 @@ import {
  * embeddings is a RoFormer.
  */
 export interface BertModelConfiguration extends TransformerConfiguration, PositionVariants {
-  /** The number of token types: 2, one for the first text and one for the second. */
+  /** The number of token types. It is 2: the types of the first and the second text. */
   readonly tokenTypeVocabularySize: number;
   /**
    * The position of layer norms. `pre`: before each sublayer, and once after the last layer (Shoeybi et al.
@@ -25,7 +25,7 @@ export interface BertModelConfiguration extends TransformerConfiguration, Positi
    */
   readonly layerNormPlacement: LayerNormPlacement;
   /**
-   * True if the model has a pooler and a head that predicts whether two texts are in their order (or whether
+   * True if the model has a pooler and a head that predicts if two texts are in their original order (or if
    * the second follows the first).
    */
   readonly sentenceOrderHead: boolean;
@@ -36,7 +36,7 @@ export function numBertParameters(configuration: BertModelConfiguration): number
   const { hiddenSize: h, tokenTypeVocabularySize } = configuration;
   const vocabulary = paddedVocabularySize(configuration);
   const embeddings = (vocabulary + numLearnedPositions(configuration) + tokenTypeVocabularySize) * h;
-  // one layer norm: after the embedding (`post`) or after the last layer (`pre`)
+  // there is one layer norm: after the embedding (`post`) or after the last layer (`pre`)
   const norm = 2 * h;
   const maskedHead = h * h + h + 2 * h + vocabulary;
   const orderHead = configuration.sentenceOrderHead ? h * h + h + 2 * h + 2 : 0;

@@ -25,14 +25,14 @@ const model: BertModelConfiguration = {
   geluKind: 'erf',
   hiddenDropout: 0.1,
   attentionDropout: 0.1,
-  // large weights, so that every path carries a gradient that finite differences can see
+  // large weights, so that finite differences can see the gradient of every path
   initMethodStd: 0.3,
   tokenTypeVocabularySize: 2,
   layerNormPlacement: 'pre',
   sentenceOrderHead: true,
 };
 
-/** Returns rows of a global batch; all values depend on the global sample, so that batches can be split. */
+/** Returns rows of a global batch. All values depend on the global sample, so that batches can be split. */
 function makeBatch(samples: readonly number[], { room = 2 * samples.length + 1 } = {}): MaskedTokenBatch {
   const [batchSize, sequenceLength] = [samples.length, 7];
   const at = (value: (sample: number, position: number) => number): Int32Array =>
@@ -40,7 +40,7 @@ function makeBatch(samples: readonly number[], { room = 2 * samples.length + 1 }
       value(samples[index % batchSize]!, Math.floor(index / batchSize)),
     );
   const lengths = Int32Array.from(samples, (sample) => sequenceLength - (sample % 3));
-  // the second token of every row, and the last of every other
+  // masks the second token of every row, and the last token of every second row
   const masked = samples.flatMap((sample, row) => [
     batchSize + row,
     ...(sample % 2 === 0 ? [(lengths[row]! - 1) * batchSize + row] : []),
@@ -64,7 +64,7 @@ function makeBatch(samples: readonly number[], { room = 2 * samples.length + 1 }
   };
 }
 
-/** Returns the losses of a micro-batch, each kind the sum of its elements with their factors. */
+/** Returns the losses of a micro-batch. Each kind is the sum of its elements with their factors. */
 function takeLosses(stage: BertStage, microBatch: number): Record<string, number> {
   const sums = stage.takeLosses(microBatch).map(({ name, losses, weights, dispose }) => {
     const factors = weights.toArray();
@@ -309,7 +309,7 @@ describe('BertStage', () => {
       built.computeGradients([makeBatch([step])], step % 2 === 0);
       return numLiveTensors();
     });
-    // exact: a tensor leaked in one step would show after the next
+    // the comparison is exact, because a tensor leaked in one step would show after the next step
     expect(new Set(afterSteps).size, `${afterSteps}`).toBe(1);
     built.dispose();
   });

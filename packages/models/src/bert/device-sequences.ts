@@ -9,8 +9,8 @@ import { uploadConstant } from '../blocks/upload-constant.js';
 import { neededTokens } from '../stages/stage-call.js';
 import type { SamplePacking } from './sample-packing.js';
 
-// S: sequence length. R: number of rows; a sample has one row for each of its sequences. T: number of tokens
-// in all rows. If several ranks share T or R, each rank owns an equal share.
+// S: sequence length. R: number of rows; a sample has a row for each of its sequences. T: number of tokens in
+// all rows. If several ranks share T or R, each rank owns an equal share.
 
 /** Token sequences on the host, sequence first: token s of row r has the flat index s * R + r. */
 interface TokenSequences {
@@ -36,8 +36,8 @@ export interface DeviceSequences {
   /** int32 [T, 1]; only on the first stage. */
   readonly tokens: Variable | undefined;
   /**
-   * int32 [own, 1]: the types of this rank's tokens, limited to the slice that this process computes between
-   * the tensor-parallel regions; only on the first stage.
+   * int32 [own, 1]: the types of this rank's tokens in the slice that this process computes between the
+   * tensor-parallel regions; only on the first stage.
    */
   readonly tokenTypes: Variable | undefined;
   readonly ownRows: OwnRows;
@@ -58,17 +58,17 @@ export interface DeviceSequencesOptions {
   readonly device: Device;
   readonly packing: SamplePacking;
   readonly partition: SequencePartition;
-  /** The slice of the owned tokens with which this process computes between the tensor-parallel regions. */
+  /** The slice of the owned tokens that this process computes between the tensor-parallel regions. */
   readonly own: Slice;
   /** True if this stage embeds the tokens. */
   readonly isFirst: boolean;
-  /** The row coordinates that passes read; others are not uploaded. */
+  /** The row coordinates that passes read. Other coordinates are not uploaded. */
   readonly reads: ReadonlySet<RowCoordinate>;
   /** The position tables for the coordinates in `reads`. */
   readonly tables: PositionTables;
   /**
-   * Uploads the tensors for passes that are recorded and launched again with other samples. The attributes of
-   * operations are then chosen to fit all samples with the same number of tokens and rows.
+   * Uploads the tensors for recorded passes, which are launched again with other samples. The attributes of
+   * operations are then valid for all samples with the same number of tokens and rows.
    */
   readonly upload?: Upload | undefined;
 }
@@ -79,6 +79,7 @@ export class PlacesOfRows {
 
   /**
    * @param indices the indices of this rank's tokens among all packed tokens; undefined if this rank owns all
+   *   tokens
    */
   constructor(indices: Int32Array | undefined, numRows: number) {
     if (indices === undefined) return;
@@ -94,8 +95,7 @@ export class PlacesOfRows {
   }
 
   /**
-   * Returns the index of a packed token among the tokens that this rank owns; undefined if another rank owns
-   * it.
+   * Returns the index of a packed token among this rank's tokens; undefined if another rank owns the token.
    */
   of(row: number): number | undefined {
     const place = this.#places === undefined ? row : this.#places[row]!;
@@ -115,8 +115,8 @@ export function sequencesToDevice(
 ): Omit<DeviceSequences, 'release'> & { readonly places: PlacesOfRows } {
   const { device, packing, partition, own, isFirst, reads, tables, upload } = options;
   const { numRows: r, sequenceLength } = batch;
-  // attention is launched for the longest row; if only an upper bound is known, some of its thread blocks
-  // have no work
+  // attention is launched for the longest row. If only an upper bound is known, some thread blocks have no
+  // work
   const bound = Math.min(sequenceLength, packing.numRows);
   const longest = upload === undefined ? packing.longest : bound;
   const ids = (values: Int32Array, shape: readonly number[]): Variable =>

@@ -19,13 +19,12 @@ export type BertBatchOutline = Pick<
 >;
 
 /**
- * The batch that a stage gets. The first and the last stage of a pipeline need the tokens; the stages between
- * need only the outline.
+ * The batch for a stage. The first and the last stage of a pipeline need the tokens. The stages between need
+ * only the outline.
  */
 export type MaskedStageBatch = BertBatchOutline & Partial<MaskedTokenBatch>;
 
-// B: samples of a micro-batch. S: sequence length. M: the room for masked tokens among the tokens that this
-// rank owns.
+// B: samples of a micro-batch. S: sequence length. M: room for masked tokens among this rank's tokens.
 
 /** The fields of a batch that the heads read, on the device. */
 interface MaskedTargets {
@@ -55,8 +54,8 @@ interface MaskedBatchOptions extends DeviceSequencesOptions {
 /**
  * Copies the fields of a pretraining batch that a stage needs to the device.
  *
- * @throws UsageError MTL_STAGE if the factor of a loss is missing, or if the first or the last stage gets a
- *   batch without tokens
+ * @throws UsageError MTL_STAGE if a loss has no factor, or if the batch of the first or the last stage has no
+ *   tokens
  */
 export function maskedBatchToDevice(
   batch: MaskedStageBatch,
@@ -86,7 +85,7 @@ function targetsToDevice(
     uploadConstant(values, { shape: [values.length], dtype: 'int32', device, upload });
   const weights = (values: Float32Array): Variable =>
     uploadConstant(values, { shape: [values.length], dtype: 'float32', device, upload });
-  // the rank that owns a sample's first token computes its sentence-order loss
+  // the owner of a sample's first token computes its sentence-order loss
   const orderWeights = Float32Array.from({ length: b }, (_, sample) =>
     places.of(packing.starts[sample]!) === undefined ? 0 : orderFactor!,
   );
@@ -110,8 +109,8 @@ interface MaskedTokens {
 }
 
 /**
- * Returns the masked tokens that this rank owns. Their number is rounded up to one of eight sizes, which
- * limits the number of shapes; unused places have weight 0.
+ * Returns the masked tokens of this rank. Their number is rounded up to one of eight sizes, which limits the
+ * number of shapes. Unused places have weight 0.
  */
 function ownMasked(
   batch: MaskedStageBatch,
@@ -128,7 +127,7 @@ function ownMasked(
     token,
     place: findPlace(position),
   })).filter(({ token, place }) => place !== undefined && (weights[token]! > 0 || places.areAll));
-  // a recorded pass is launched again with other batches, so it needs room for the maximum number of masked
+  // a recorded pass is launched again with other batches, so it has room for the maximum number of masked
   // tokens
   const step = upload === undefined ? Math.ceil(room / 8) : room;
   const size = Math.min(room, step * Math.max(1, Math.ceil(own.length / step)));

@@ -23,8 +23,8 @@ describe('numPackedRows', () => {
         const padded = size.batchSize * size.sequenceLength;
         const unused = rows - sumLengths(size.lengths);
         expect(unused).toBeGreaterThanOrEqual(0);
-        // a step is a 32nd rounded up to a multiple of 8 rows, and rows are rounded up to a step and to the
-        // divisor
+        // a step is a 32nd of the size, rounded up to a multiple of 8 rows. Rows are rounded up to a step and
+        // to the divisor
         expect(unused).toBeLessThan(padded / 32 + 8 + divisor);
         expect(rows % divisor).toBe(0);
       }),
@@ -57,7 +57,7 @@ describe('SamplePacking', () => {
       fc.property(sizes, (size) => {
         const { batchSize, sequenceLength, lengths } = size;
         const packing = new SamplePacking(size);
-        // the value of a token is its index plus 1, which identifies it after packing
+        // the value of a token is its index plus 1, which identifies the token after packing
         const tokens = Int32Array.from({ length: batchSize * sequenceLength }, (_, index) => index + 1);
         const packed = packing.packed(tokens);
         expect(packed.length).toBe(packing.numRows);

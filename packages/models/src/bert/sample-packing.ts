@@ -1,4 +1,4 @@
-// B: samples of a micro-batch. S: sequence length. T: rows after packing, one for each token.
+// B: samples of a micro-batch. S: sequence length. T: rows after packing, one per token.
 
 /** The size of a padded micro-batch. */
 export interface PaddedSize {
@@ -26,8 +26,8 @@ export function numPackedRows({ batchSize, sequenceLength, lengths }: PaddedSize
 }
 
 /**
- * The packed layout of a padded micro-batch [S, B]: its tokens are stored one sample after the other in T
- * rows.
+ * The packed layout of a padded micro-batch [S, B]. Its tokens are stored in T rows, one sample after the
+ * other.
  */
 export class SamplePacking {
   readonly numRows: number;

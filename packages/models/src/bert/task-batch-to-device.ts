@@ -24,8 +24,8 @@ export interface DeviceTaskBatch extends DeviceSequences {
   readonly labels: Variable;
   readonly weights: Variable;
   /**
-   * [1, R]: the coordinates of the head's rows, from which its dropout draws random numbers. The position in
-   * every row is 0. A head without dropout does not read them.
+   * [1, R]: the coordinates of the head's rows, for the random numbers of its dropout. The position in every
+   * row is 0. A head without dropout does not read them.
    */
   readonly headRows: RowCoordinates;
   readonly numRows: number;
@@ -35,7 +35,9 @@ export interface DeviceTaskBatch extends DeviceSequences {
   readonly starts: Int32Array;
 }
 
-/** Copies to the device the fields of a fine-tuning batch that a stage needs, and the labels for its head. */
+/**
+ * Copies the fields of a fine-tuning batch that a stage needs to the device, with the labels for its head.
+ */
 export function taskBatchToDevice(
   batch: TaskTokenBatch,
   {

@@ -13,7 +13,7 @@ import { type BertHeadOptions, headLinear, type LinearParameters, Pooler } from 
 import type { BertTask } from './bert-model.js';
 import type { DeviceTaskBatch, TaskTargets } from './task-batch-to-device.js';
 
-/** The inputs of a head, apart from its parameters. */
+/** The inputs of a head, without its parameters. */
 interface TaskHeadCall {
   readonly batch: DeviceTaskBatch;
   /**
@@ -33,10 +33,10 @@ interface TaskHead {
 }
 
 /**
- * The head for classification and multiple choice: pooler, dropout and a linear layer. Classification has one
- * logit per class; multiple choice has one logit per sequence, and a softmax over the sequences of a sample
- * (Devlin et al. 2018, sections 4.1 and 4.4). The linear layers have Megatron-LM's names; only the pooler may
- * come from pretraining.
+ * The head for classification and multiple choice: pooler, dropout and a linear layer. Classification has a
+ * logit for each class. Multiple choice has a logit for each sequence, and a softmax over the sequences of a
+ * sample (Devlin et al. 2018, sections 4.1 and 4.4). The linear layers have Megatron-LM's names; only the
+ * pooler may come from pretraining.
  */
 export class PooledHead implements TaskHead {
   readonly parameters: readonly Parameter[];
@@ -76,8 +76,8 @@ export class PooledHead implements TaskHead {
 }
 
 /**
- * A number that is added to the logits of padding: it makes their softmax probability 0, and every dtype can
- * represent it.
+ * A number that is added to the logits of padding. Their softmax probability becomes 0, and every dtype can
+ * represent the number.
  */
 const outOfReach = -30_000;
 
@@ -96,7 +96,7 @@ export class SpanHead implements TaskHead {
   }
 
   /**
-   * Returns the start labels [B] followed by the end labels [B]. Each has half the loss factor, since a
+   * Returns the start labels [B] followed by the end labels [B]. Each has half the loss factor, because a
    * sample's loss is the mean of both.
    */
   static targets(batch: TaskTokenBatch, lossFactor: number): TaskTargets {
@@ -118,10 +118,10 @@ export class SpanHead implements TaskHead {
   logits(tape: Tape, { batch, rows }: TaskHeadCall): Variable {
     const { numRows: r, sequenceLength: s, lengths, starts } = batch;
     const { device } = batch.samples.tensor;
-    // constants that one operation uses; the tape releases them
+    // constants of a single operation. The tape releases them
     const indices = (values: Int32Array): Variable =>
       tape.input(Tensor.from(values, { shape: [values.length], dtype: 'int32', device }));
-    // padding has no packed token: it reads token 0 instead, and its logit is masked out
+    // padding has no packed token. It reads token 0 instead, and its logit is masked out
     const byRow = Int32Array.from({ length: r * s }, (_, index) => {
       const [row, position] = [Math.floor(index / s), index % s];
       return position < lengths[row]! ? starts[row]! + position : 0;

@@ -119,11 +119,11 @@ export interface FeedForwardActivation {
    * (`columnParallelParameters`).
    */
   readonly numParts?: number | undefined;
-  /** Applies the first layer and the activation to [S, B, H]; returns this rank's features, [S, B, F / t]. */
+  /** Applies the first layer and the activation to [S, B, H]. Returns this rank's features, [S, B, F / t]. */
   apply(tape: Tape, first: FirstLayer): Variable;
 }
 
-/** The first layer of a feed-forward network and its input in one call. */
+/** The first layer of a feed-forward network, with its input in a call. */
 export interface FirstLayer {
   /** [S, B, H], or this process's shard of it. */
   readonly input: Variable;
@@ -180,7 +180,7 @@ export const clampedGluActivation = ({
     const { shape, device } = input.tensor;
     const width = shape.at(-1)!;
     const numRows = input.tensor.size / width;
-    // the kernel is the one for experts: here all rows belong to a single expert
+    // this is the kernel for experts, with a single expert for all rows
     const offsets = Tensor.from(Int32Array.of(0, numRows), { shape: [2], dtype: 'int32', device });
     const output = expertActivation(tape, {
       input: reshape(tape, { input, shape: [numRows, 1, width] }),

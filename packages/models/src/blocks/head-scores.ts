@@ -11,7 +11,7 @@ interface HeadScoresOptions {
     readonly numGroups: number;
     /** A / G */
     readonly headsPerGroup: number;
-    /** The groups and the query heads of this rank. */
+    /** The groups and query heads of this rank. */
     readonly groups: Slice;
     readonly heads: Slice;
   };
@@ -22,7 +22,7 @@ interface HeadScoresOptions {
 
 /**
  * Records the highest attention scores of this rank's heads in a layer, and scales the weights of queries and
- * keys (QK-clip). Recomputed passes do not change the recorded scores, since they have the same values.
+ * keys (QK-clip). Recomputed passes do not change the recorded scores, because their values are the same.
  */
 export class HeadScores {
   /** Global index of the layer. */
@@ -66,9 +66,9 @@ export class HeadScores {
   /**
    * Returns the slices of the projection and their factors that multiply the scores of query head h by
    * factors[h]. Queries are scaled by factors[h]^alpha. The key of a group is scaled by f^(1 - alpha), where
-   * f is the smallest factor of the heads that share it; the scores of the other heads in the group thus
-   * become smaller than requested. With one head per group this is QK-clip of Kimi Team 2025, "Kimi K2".
-   * Biases are scaled like their weights.
+   * f is the smallest factor of the group's heads. The scores of the other heads in the group thus become
+   * smaller than requested. With one head per group, this is QK-clip (Kimi Team 2025, "Kimi K2"). Biases are
+   * scaled like their weights.
    *
    * @param factors the factors of this rank's heads, above 0 and at most 1
    */

@@ -27,7 +27,7 @@ import { asSharedAdapter, type BlockAdapter, freezeAllButAdapters, loraOfSharedE
 
 export type { DispatchedTokens, PendingVariable, SentTokens } from '@mtl/tensor-parallel';
 
-/** Returns the sharding of layers in a call, under its current and its earlier option name. */
+/** Returns the sharding of layers in a call, under its current and its previous option name. */
 export const shardingOfCall = (sharding: LayerSharding): EarlierSharding & { sharding: LayerSharding } => ({
   sharding,
   tensorParallel: sharding,
@@ -41,8 +41,8 @@ export const gatheredRows = (
 ): Variable => gatherRows(tape, { ...operands, tensorParallel: sharding });
 
 /**
- * Returns options for operations whose result must be summed over all tensor-parallel processes, because each
- * process computes only some heads or features.
+ * Returns options for operations whose result must be summed over all tensor-parallel processes. Each process
+ * computes only some heads or features.
  */
 export const sumOverShards = (sharding: LayerSharding) => ({
   numShards: isSharded(sharding) ? sharding.group.size : 1,
@@ -50,8 +50,8 @@ export const sumOverShards = (sharding: LayerSharding) => ({
 });
 
 /**
- * Makes this process's shard of each layer of a stage, with the model's adapters. Blocks and heads are built
- * through the factory, so they need not know how layers are sharded or which layers have adapters.
+ * Makes this process's shard of each layer of a stage, with the model's adapters. Blocks and heads use the
+ * factory, so that they do not depend on sharding and adapters.
  */
 export class LayerFactory {
   readonly device: Device;
@@ -78,10 +78,7 @@ export class LayerFactory {
     return this.#options.lora !== undefined;
   }
 
-  /**
-   * The number of processes over which the sequence is sharded, in calls that shard it (sequence
-   * parallelism).
-   */
+  /** The number of sequence shards in calls that shard the sequence (sequence parallelism). */
   get numSequenceShards(): number {
     return this.#tensorParallel?.sequenceParallel === true ? this.#tensorParallel.group.size : 1;
   }
@@ -91,14 +88,14 @@ export class LayerFactory {
     return this.#tensorParallel && { ...this.#tensorParallel, sequenceParallel: false };
   }
 
-  /** Returns the factory as an option for registered kinds, with the sharding under its earlier name. */
+  /** Returns the factory as an option for registered kinds, with the sharding under its previous name. */
   get asOption(): EarlierSharding & { readonly factory: LayerFactory } {
     return { factory: this, tensorParallel: this.#options.tensorParallel };
   }
 
   /**
-   * Returns a factory for layers whose input rows are gathered and replicated. The gradients of their
-   * parameters are never partial sums, even if other layers shard the sequence.
+   * Returns a factory for layers whose input rows are gathered and replicated. Gradients of their parameters
+   * are never partial sums, even if other layers shard the sequence.
    */
   onGatheredRows(): LayerFactory {
     return new LayerFactory({ ...this.#options, tensorParallel: this.sharding });
@@ -113,7 +110,7 @@ export class LayerFactory {
   }
 
   /**
-   * Returns the slice of a sequence that this process works on.
+   * Returns this process's slice of a sequence.
    *
    * `divides`: true if the call shards the sequence whenever training does
    *
@@ -128,7 +125,7 @@ export class LayerFactory {
   }
 
   /**
-   * Returns this process's slice of `size` heads, features or tokens: see `sliceOfRank`.
+   * Returns this process's slice of `size` heads, features or tokens (`sliceOfRank`).
    *
    * @throws ConfigurationError MTL_TENSOR_PARALLEL_SIZE if the items cannot be sharded evenly
    */
@@ -141,7 +138,7 @@ export class LayerFactory {
     return replicatedParameter({ ...options, tensorParallel: this.#options.tensorParallel });
   }
 
-  /** Makes a parameter whose first dimension is sharded; this process holds the given `slice`. */
+  /** Makes a parameter whose first dimension is sharded. This process has the given `slice`. */
   sharded({
     stages,
     ...options
@@ -159,9 +156,7 @@ export class LayerFactory {
     return this.#adapted(new RowLayer(options, this.#options));
   }
 
-  /**
-   * Makes a linear layer that has one matrix for each routed expert; this process holds some of the experts.
-   */
+  /** Makes a linear layer with a matrix for each routed expert. This process has some of the experts. */
   experts(options: ExpertLayerOptions): ExpertLayer {
     return this.#adapted(new ExpertLayer(options, this.#options));
   }
@@ -174,7 +169,7 @@ export class LayerFactory {
   /**
    * Freezes all parameters except adapters, if the model has adapters.
    *
-   * `isWhole`: true if `parameters` belong to a whole model, which must have at least one adapter
+   * `isWhole`: true if `parameters` belong to a complete model, which must have at least one adapter
    *
    * @throws ConfigurationError MTL_LORA_TARGETS if no layer of a whole model has an adapter
    */

@@ -49,7 +49,7 @@ interface AdaptedLayerOptions {
   readonly boxes: AdapterBoxes | undefined;
   readonly lora: LayerFactoryOptions['lora'];
   readonly newAdapter: NewAdapter;
-  /** The first column of the input that this process holds. Default: 0. */
+  /** The first column of the input on this process. Default: 0. */
   readonly firstColumn?: number;
   /** True if the bias is added only after the sum over processes, which includes the adapters' outputs. */
   readonly isBiasLast: boolean;
@@ -59,7 +59,7 @@ interface AdaptedLayerOptions {
 class AdaptedLayer {
   readonly weight: Parameter;
   readonly bias: Parameter | undefined;
-  /** The layer's parameters and the parameters of its adapters, in the order of use. */
+  /** The parameters of the layer and of its adapters, in the order of use. */
   readonly parameters: readonly Parameter[];
   readonly adapters: readonly BlockAdapter[];
   /** The row coordinates that the layer reads. */
@@ -81,9 +81,7 @@ class AdaptedLayer {
   }
 }
 
-/**
- * An activation that can be computed in the same kernel as a linear layer (`fused`) or by itself (`alone`).
- */
+/** An activation for use in the same kernel as a linear layer (`fused`) or in a separate kernel (`alone`). */
 export interface LinearActivation {
   fused(tape: Tape, operands: LinearOptions & { readonly bias: Parameter }): Variable;
   alone(tape: Tape, output: Variable): Variable;
@@ -109,7 +107,7 @@ export class ColumnLayer extends AdaptedLayer {
     });
   }
 
-  /** Computes this process's features [S, B, O / t] from [S, B, I], or from this process's shard of it. */
+  /** Computes this process's features [S, B, O / t] from [S, B, I] or this process's shard of the input. */
   forward(tape: Tape, input: Variable, call: LinearCall): Variable {
     const { weight, bias } = this;
     const adapters = this.layerAdapters.in(call);
@@ -117,8 +115,8 @@ export class ColumnLayer extends AdaptedLayer {
   }
 
   /**
-   * Computes `forward` followed by an activation. Bias and activation are fused if the layer has a bias and
-   * no adapter; the output of an adapter must be added between them.
+   * Computes `forward` and an activation. Both are fused if the layer has a bias and no adapter, because the
+   * output of an adapter must be added before the activation.
    */
   forwardThrough(
     { fused, alone }: LinearActivation,
@@ -176,7 +174,7 @@ export class RowLayer extends AdaptedLayer {
 
 export interface ExpertLayerOptions extends Adapted, Omit<ExpertParametersOptions, 'expertParallel'> {}
 
-/** A linear layer with one matrix for each routed expert; each expert may have an adapter. */
+/** A linear layer with a matrix for each routed expert. Each expert may have an adapter. */
 export class ExpertLayer extends AdaptedLayer {
   readonly #scale: number;
 

@@ -4,10 +4,10 @@ import type { Slice } from '@mtl/layout';
 import type { RowCoordinate } from './row-coordinates.js';
 
 /**
- * A linear layer of a block, or a part of its outputs, that may have a low-rank adapter:
- * - `qkv`: the whole projection to queries, keys and values; `query`, `key`, `value`: parts of it
+ * A linear layer of a block, or some of its outputs, that may have a low-rank adapter:
+ * - `qkv`: the complete projection to queries, keys and values; `query`, `key`, `value`: each alone
  * - `projection`: the output projection of attention
- * - `fc1`: the whole first layer of a feed-forward network; `gate` and `up`: its gates and its values
+ * - `fc1`: the complete first layer of a feed-forward network; `gate` and `up`: its gates and its values
  * - `fc2`: the second layer of a feed-forward network
  * - `expertsFc1`, `expertsFc2`: the layers of all routed experts; each expert has its own adapter
  * - `sharedFc1` to `sharedFc2`: the layers of shared experts
@@ -18,7 +18,7 @@ export type LoraTarget =
   | ('expertsFc1' | 'expertsFc2')
   | `shared${Capitalize<FeedForwardTarget>}`;
 
-/** A linear layer of a feed-forward network that is not a routed expert, or a part of its outputs. */
+/** A linear layer of a feed-forward network, or some of its outputs, except in routed experts. */
 type FeedForwardTarget = 'fc1' | 'gate' | 'up' | 'fc2';
 
 /**
@@ -38,7 +38,7 @@ export interface LoraSpecification {
 }
 
 /**
- * A low-rank adapter of a linear layer in a block. The adapter of routed experts has one pair of factors per
+ * A low-rank adapter of a linear layer in a block. For routed experts, it has a pair of factors for each
  * expert: A [E, r, I] and B [E, ..., r].
  */
 export interface BlockAdapter extends LinearAdapter {
@@ -48,7 +48,8 @@ export interface BlockAdapter extends LinearAdapter {
 }
 
 /**
- * Rejects dropout in adapters of routed experts: PEFT does not support it, so PEFT files cannot describe it.
+ * Rejects dropout in adapters of routed experts, because PEFT does not support it and its files cannot
+ * describe it.
  *
  * @throws ConfigurationError MTL_LORA_TARGETS
  */
@@ -70,7 +71,7 @@ export function checkAdapterDropout({ dropout, targets }: LoraSpecification): vo
  */
 export type AdapterBoxes = Partial<Readonly<Record<LoraTarget, readonly Slice[] | 'all'>>>;
 
-/** Makes the adapter of a layer, or of a box of its outputs. */
+/** Makes the adapter of a layer, or of a slice of its outputs. */
 export type NewAdapter = (options: {
   readonly name: string;
   readonly rank: number;
@@ -93,13 +94,13 @@ interface LayerAdaptersOptions {
   readonly boxes: AdapterBoxes;
   readonly lora: LoraSpecification | undefined;
   readonly newAdapter: NewAdapter;
-  /** The first column of the layer's input that this process holds. */
+  /** The first column of the layer's input on this process. */
   readonly firstColumn: number;
 }
 
 /**
- * The adapters of one linear layer: one for each target in the specification that names the layer or a part
- * of it.
+ * The adapters of a linear layer. There is one for each target of the specification that names the layer or
+ * some of its outputs.
  */
 export class LayerAdapters {
   readonly all: readonly BlockAdapter[];
@@ -125,7 +126,7 @@ export class LayerAdapters {
     this.reads = drops ? ['regionPositions', 'regionSamples'] : [];
   }
 
-  /** Returns the adapters for one call of the layer; undefined without adapters. */
+  /** Returns the adapters for a call of the layer; undefined without adapters. */
   in(call: AdapterCall): LinearAdapters | undefined {
     const { name, lora, firstColumn } = this.#options;
     if (this.all.length === 0) return undefined;
@@ -165,10 +166,10 @@ export const asSharedAdapter = (adapter: BlockAdapter): BlockAdapter => ({
 /**
  * Freezes all parameters except adapters.
  *
- * `isWhole`: true if `parameters` belong to a whole model. A pipeline stage may have no adapters, for example
- * a stage of dense layers if only experts have adapters.
+ * `isWhole`: true if `parameters` belong to a complete model. A pipeline stage may have no adapters, for
+ * example a stage of dense layers if only experts have adapters.
  *
- * @throws ConfigurationError MTL_LORA_TARGETS if a whole model has no adapter
+ * @throws ConfigurationError MTL_LORA_TARGETS if a complete model has no adapter
  */
 export function freezeAllButAdapters(
   parameters: readonly Parameter[],
@@ -178,7 +179,7 @@ export function freezeAllButAdapters(
   if (isWhole && trained.size === 0) {
     throw new ConfigurationError('MTL_LORA_TARGETS', 'no layer of the blocks gets an adapter', {
       expected: 'a target of the kinds of attention and feed-forward network that the blocks have',
-      remedy: 'choose other targets: with none of them nothing would be trained',
+      remedy: 'choose other targets: without any target nothing would be trained',
     });
   }
   for (const parameter of parameters) if (!trained.has(parameter)) parameter.freeze();

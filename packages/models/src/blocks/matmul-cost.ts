@@ -2,20 +2,20 @@ import type { Parameter } from '@mtl/autograd';
 import { countElements } from '@mtl/kernels';
 
 /**
- * The cost of the matmuls in layers, summed over all ranks. The FLOP count and the balance of pipeline stages
- * are computed from it.
+ * The cost of the matmuls in layers, summed over all ranks. It determines the FLOP count and the balance of
+ * pipeline stages.
  */
 export interface MatmulCost {
   /** The number of weight elements that each token is multiplied by. */
   readonly weights: number;
   /**
-   * The number of query features, A D. Each feature takes two multiplications per pair of positions: one for
-   * the score, one for the output.
+   * The number of query features, A D. Each feature takes two multiplications for a pair of positions: one
+   * for the score and one for the output.
    */
   readonly attentionFeatures: number;
 }
 
-/** Returns the cost of weights that every token is multiplied by: the parameters that consist of matrices. */
+/** Returns the cost of weights that multiply every token: the parameters that are matrices. */
 export function costOfWeights(parameters: readonly Parameter[]): MatmulCost {
   const weights = parameters
     .filter(({ matrices }) => matrices.length > 0)

@@ -7,17 +7,17 @@ import type { RowCoordinates } from './row-coordinates.js';
 import type { SequencePartition } from './sequence-partition.js';
 import type { LayerLosses } from './stage-losses.js';
 
-/** A call of attention: the heads of this rank, with the keys of a micro-batch or of a cache. */
+/** A call of attention: this rank's heads, with the keys of a micro-batch or of a cache. */
 export interface AttendCall extends Heads<Variable> {
   /** Global index of the layer. */
   readonly layer: number;
   /** The global index of this rank's first head. */
   readonly headOffset: number;
-  /** The number of positions before its own that a query sees; undefined: all. */
+  /** The number of earlier positions that a query can attend to; undefined: all. */
   readonly windowSize?: number | undefined;
   /** c: attention scores s become c tanh(s / c). Default: no cap. */
   readonly softCap?: number | undefined;
-  /** float32 [A]: each element is raised to the highest score of its head. Generation does not change it. */
+  /** float32 [A]: a running maximum of each head's highest score. Generation does not change it. */
   readonly highestScores?: Tensor | undefined;
   /** Default: no sinks. */
   readonly sinks?: AttentionSinks | undefined;
@@ -26,7 +26,7 @@ export interface AttendCall extends Heads<Variable> {
 
 /** A place in a model where dropout is applied. */
 export interface DropoutSite {
-  /** The logical name of the site; its dropout masks depend on the name. */
+  /** The logical name of the site, which determines its dropout masks. */
   readonly site: string;
   readonly probability: number;
 }
@@ -47,14 +47,14 @@ export interface MicroBatchContext extends EarlierSharding {
    */
   regionDropout(site: DropoutSite, firstColumn: number): Dropout | undefined;
   /**
-   * The coordinates of activation rows, such as their positions in samples, for layers that depend on them
-   * (rotary position embeddings). Only the coordinates that a sublayer declares in `Sublayer.reads` exist.
-   * Generation has no sample numbers.
+   * The coordinates of activation rows, such as their positions in samples, for layers such as rotary
+   * position embeddings. Only the coordinates that a sublayer declares in `Sublayer.reads` exist. Generation
+   * has no sample numbers.
    */
   readonly rows: RowCoordinates;
   /**
-   * Collects the losses of layers, such as the load-balancing loss of a router; undefined if such losses are
-   * not used (generation).
+   * Collects the losses of layers, such as a router's load-balancing loss. Undefined if such losses are not
+   * used (generation).
    */
   readonly losses: LayerLosses | undefined;
   /** The state that routers keep for the micro-batch; undefined in generation. */
@@ -62,7 +62,7 @@ export interface MicroBatchContext extends EarlierSharding {
   /** The modules of layers that are recomputed in backward. Default: none. */
   readonly recomputed?: readonly RecomputableModule[] | undefined;
   /**
-   * The sharding of layers in this call: evaluation and generation do not shard the sequence, even if
+   * The sharding of layers in this call. Evaluation and generation do not shard the sequence, even if
    * training does.
    */
   readonly sharding: LayerSharding;

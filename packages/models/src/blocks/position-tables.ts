@@ -17,14 +17,14 @@ export interface PositionTable {
 }
 
 /**
- * The position tables of a rank on its device: one copy of each table, shared by layers, chunks and
- * micro-batches.
+ * The position tables of a rank on its device. Layers, chunks and micro-batches share a single copy of each
+ * table.
  */
 export class PositionTables {
   readonly #device: Device;
   /**
-   * The copies of each table by name, in order of increasing length. Shorter copies are kept because recorded
-   * passes may still read them.
+   * The copies of each table by name, by increasing length. Shorter copies are kept, because recorded passes
+   * may still read them.
    */
   readonly #tables = new Map<string, Tensor[]>();
 
@@ -45,7 +45,7 @@ export class PositionTables {
     return longest.view({ shape: [numPositions, width] });
   }
 
-  /** Releases the tables' memory; a table is made again if it is read later. */
+  /** Releases the tables' memory. A later read makes a table again. */
   dispose(): void {
     for (const tensor of [...this.#tables.values()].flat()) tensor.dispose();
     this.#tables.clear();

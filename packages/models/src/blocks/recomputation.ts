@@ -1,17 +1,17 @@
 import { recompute, type Tape, type Variable } from '@mtl/autograd';
 
 /**
- * The modules that the recomputation granularity `selective` may recompute, by Megatron-LM's names: a whole
- * mixture of experts except its router's choice (`moe`), the activations of experts (`moe_act`), the shared
- * experts (`shared_experts`), attention between its projections (`core_attn`). Attention never keeps its
- * scores, and activations of experts are always recomputed.
+ * The modules that the recomputation granularity `selective` may recompute, by Megatron-LM's names: a mixture
+ * of experts except its router's choice (`moe`), the activations of experts (`moe_act`), the shared experts
+ * (`shared_experts`), attention between its projections (`core_attn`). Attention never keeps its scores, and
+ * activations of experts are always recomputed.
  */
 export const recomputableModules = ['core_attn', 'moe', 'moe_act', 'shared_experts'] as const;
 
 export type RecomputableModule = (typeof recomputableModules)[number];
 
 /**
- * Which activations are recomputed. With `full`, layers keep only their input, by one of Megatron-LM's two
+ * The activations to recompute. With `full`, layers keep only their input, in one of Megatron-LM's two
  * methods: `uniform` recomputes groups of `numLayers` layers; `block` recomputes each of the first
  * `numLayers` layers, and the other layers keep their activations.
  */

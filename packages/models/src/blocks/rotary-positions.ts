@@ -10,7 +10,7 @@ import { hasRotaryPositions, type PositionVariants, type YarnVariants } from './
 
 /** Rotary position embeddings of an attention (Su et al. 2021). */
 export interface RotarySpecification extends RotaryFrequenciesOptions {
-  /** True if elements 2i and 2i + 1 of a head form a pair; otherwise elements i and i + R / 2 do. */
+  /** True if elements 2i and 2i + 1 of a head form a pair. Otherwise elements i and i + R / 2 do. */
   readonly interleaved: boolean;
 }
 
@@ -64,8 +64,8 @@ export const llama3Scaling = (model: PositionVariants): Llama3Scaling => ({
 });
 
 /**
- * Returns the attention temperature of YaRN; the paper has weight 1. It is 1 if the model has no more
- * positions than in pretraining.
+ * Returns the attention temperature of YaRN, which has weight 1 in the paper. It is 1 if the model has no
+ * more positions than in pretraining.
  */
 const temperature = (factor: number, weight: number): number =>
   factor <= 1 ? 1 : 0.1 * weight * Math.log(factor) + 1;

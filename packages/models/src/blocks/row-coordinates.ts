@@ -10,8 +10,7 @@ import { uploadConstant } from './upload-constant.js';
  * A coordinate of the activation rows of a micro-batch, [S, B], or of packed samples, [T, 1]:
  * - `positions`, int32: the position of each row in its sample
  * - `samples`, int64: the global number of each row's sample
- * - `regionPositions`, `regionSamples`: the same values, for all rows that layers see inside the
- *   tensor-parallel regions
+ * - `regionPositions`, `regionSamples`: the same values for all rows inside the tensor-parallel regions
  * - a position table, float32 [P, R]: one row for every possible position
  *
  * `positions` and `samples` cover only the rows that this rank computes between the tensor-parallel regions
@@ -30,7 +29,7 @@ interface HostRows {
 }
 
 interface UploadRowsOptions {
-  /** The coordinates that passes read; others are not uploaded. */
+  /** The coordinates that passes read. Other coordinates are not uploaded. */
   readonly reads: ReadonlySet<RowCoordinate>;
   /** The position tables for the coordinates in `reads`. Default: none, if `reads` has no table. */
   readonly tables?: PositionTables | undefined;
@@ -44,10 +43,7 @@ interface UploadRowsOptions {
 export class RowCoordinates {
   readonly #variables: ReadonlyMap<string, Variable>;
 
-  /**
-   * @param variables the values of each coordinate, by its name; this object takes ownership and releases
-   *   them
-   */
+  /** @param variables the values of each coordinate, by name. This object owns and releases them */
   constructor(variables: ReadonlyMap<string, Variable> = new Map()) {
     this.#variables = variables;
   }

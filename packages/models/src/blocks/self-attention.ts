@@ -32,7 +32,10 @@ export interface QueryKeyNormSpecification {
   readonly kind: 'layer-norm' | 'rms-norm';
   /** A small number that is added to the variance or to the mean square, for numerical stability. */
   readonly epsilon: number;
-  /** True if one RMS norm covers the queries of all heads, and another one the keys. Default: false. */
+  /**
+   * True if an RMS norm covers the queries of all heads together, and another covers the keys. Default:
+   * false.
+   */
   readonly wholeWidth?: boolean | undefined;
 }
 
@@ -42,7 +45,7 @@ export interface AttentionSpecification {
   /** A: query heads. */
   readonly numHeads: number;
   /**
-   * G: the number of groups; the A / G heads of a group share one key and one value (Ainslie et al. 2023).
+   * G: the number of groups. The A / G heads of a group share a key and a value (Ainslie et al. 2023).
    * Default: one group per head.
    */
   readonly numGroups?: number | undefined;
@@ -54,7 +57,7 @@ export interface AttentionSpecification {
   readonly qkvBias?: boolean | undefined;
   /** The probability with which attention weights are dropped. */
   readonly dropout: number;
-  /** The number of positions before its own that a query sees. Default: all. */
+  /** The number of earlier positions that a query can attend to. Default: all. */
   readonly windowSize?: number | undefined;
   /** Rotary position embeddings of queries and keys. Default: none. */
   readonly rotary?: RotarySpecification | undefined;
@@ -65,15 +68,12 @@ export interface AttentionSpecification {
    * none.
    */
   readonly sinks?: 'zero' | 'trained' | undefined;
-  /**
-   * A norm that is applied to each query and key before rotation, over the features of its head. Default:
-   * none.
-   */
+  /** A norm of each query and key before rotation, over the features of its head. Default: none. */
   readonly queryKeyNorm?: QueryKeyNormSpecification | undefined;
 }
 
 /**
- * Returns the specification of a layer's self-attention. `layer`: its global index.
+ * Returns the specification of a layer's self-attention. `layer`: the global index of the layer.
  *
  * @throws ConfigurationError MTL_ATTENTION_HEADS if the hidden size is not divisible by the number of heads
  */
@@ -110,8 +110,7 @@ export function specifySelfAttention(model: ModelOfBlocks, layer: number): Atten
 /**
  * Self-attention (Vaswani et al. 2017), with or without grouped queries. A rank holds complete groups of
  * heads. The packed projection is [G, A / G + 2, D, H]: the queries of each group, then the group's key and
- * value. A rank's shard is therefore a single slice. If every head is a group of its own, the shape is [A, 3,
- * D, H].
+ * value. A rank's shard is therefore a single slice. With one head per group, the shape is [A, 3, D, H].
  */
 export class SelfAttention implements Sublayer {
   readonly parameters: readonly Parameter[];
@@ -226,7 +225,7 @@ export class SelfAttention implements Sublayer {
     this.dispose();
   }
 
-  /** Normalizes and rotates queries and keys, as far as the specification says so. */
+  /** Normalizes and rotates queries and keys according to the specification. */
   #prepared(tape: Tape, projected: Variable, { rows, sharding }: MicroBatchContext): Variable {
     const { headSize, rotary } = this.#options.specification;
     const numGroups = this.#groups.groups.end - this.#groups.groups.start;
@@ -254,7 +253,7 @@ export class SelfAttention implements Sublayer {
 /** The inputs of `wholeHeadNorm`. */
 type WholeNorm = Pick<WholeHeadNormOptions, 'queryWeight' | 'keyWeight' | 'epsilon'>;
 
-/** Makes the weights of a norm over the features of all heads; a rank holds the weights for its own heads. */
+/** Makes the weights of a norm over the features of all heads. A rank has the weights for its own heads. */
 function makeWholeNorm(
   { name, specification, factory }: SublayerOptions<AttentionSpecification>,
   { heads, groups, numGroups }: HeadGroups,
@@ -285,8 +284,8 @@ function makeWholeNorm(
 }
 
 /**
- * Makes the trained scores of the sinks, [A]; undefined if they are not trained. A rank holds the scores of
- * its own heads.
+ * Makes the trained scores of the sinks, [A]; undefined if they are not trained. A rank has the scores of its
+ * own heads.
  */
 function makeSinkWeight(
   { name, specification, factory, initialization }: SublayerOptions<AttentionSpecification>,
@@ -343,10 +342,7 @@ function makeHeadNorm({
   };
 }
 
-/**
- * The division of an attention's heads into groups, and the groups of this rank; each rank has complete
- * groups.
- */
+/** The division of attention heads into groups. Each rank has complete groups. */
 export class HeadGroups {
   /** G, of all ranks. */
   readonly numGroups: number;

@@ -42,8 +42,8 @@ export const wholeSequence: SequencePartition = {
 export const numOwners = ({ group }: SequencePartition): number => group?.size ?? 1;
 
 /**
- * Returns the values of all rows, given the values of the rows that this rank owns (float32). All ranks that
- * share the rows get the same result. `device`: the device of the all-gather.
+ * Returns the values of all rows, given the values of this rank's rows (float32). All ranks that share the
+ * rows get the same result. `device`: the device of the all-gather.
  */
 export function valuesOfAllRows(
   own: Float32Array,

@@ -62,7 +62,7 @@ export class LayerLosses {
   }
 
   /**
-   * Returns the factor, float32 [1], with which a loss enters the total, loss scale included.
+   * Returns the factor of a loss in the total, float32 [1], including the loss scale.
    * @throws UsageError MTL_STAGE for a name that no sublayer declares
    */
   factor(name: string): Variable {
@@ -75,9 +75,9 @@ export class LayerLosses {
   }
 
   /**
-   * Adds a loss to the total, and to the metrics under its name; losses with the same name are added up. The
-   * values are either one per token of the micro-batch, the same on all tensor-parallel ranks, or already a
-   * sum. The backward of the operation that computed the loss must return gradients that include the weights.
+   * Adds a loss to the total, and to the metrics under its name. Losses with the same name are summed. The
+   * values are either one per token of the micro-batch, equal on all tensor-parallel ranks, or a sum. The
+   * backward pass of the loss must return gradients that include the weights.
    *
    * @throws UsageError MTL_STAGE for a name that no sublayer declares
    */
@@ -93,7 +93,7 @@ export class LayerLosses {
     this.#isForward = false;
   }
 
-  /** Returns the losses of the forward pass; the caller disposes of the losses. */
+  /** Returns the losses of the forward pass. The caller disposes of the losses. */
   take(): readonly StageLoss[] {
     const made = this.#made;
     this.#made = [];

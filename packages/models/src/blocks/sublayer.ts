@@ -33,18 +33,18 @@ export interface SublayerInput {
   readonly input: Variable;
   /** [S, B, H], the residual to which the output is added. */
   readonly residual: Variable;
-  /** The dropout of the output, before it is added to the residual; undefined if nothing is dropped. */
+  /** The dropout of the output before the residual is added; undefined without dropout. */
   readonly dropout: Dropout | undefined;
   /**
-   * Must be called once the input is no longer needed: it releases the input, which frees memory early. If a
-   * sublayer does not call it, the input is kept until the end of the block.
+   * Must be called once the input is no longer needed. It releases the input, which frees memory early.
+   * Otherwise the input is kept until the end of the block.
    */
   readonly used: () => void;
 }
 
 /**
- * Attention or a feed-forward network of a transformer block, including dropout and the residual sum, which
- * the sublayer's last linear layer can compute in the same pass (`rowParallelLinear`). The block adds the
+ * Attention or a feed-forward network of a transformer block, with dropout and the residual sum. The
+ * sublayer's last linear layer can compute both in the same pass (`rowParallelLinear`). The block adds the
  * norm.
  */
 export interface Sublayer {
@@ -60,15 +60,15 @@ export interface Sublayer {
   readonly reads?: readonly RowCoordinate[] | undefined;
   /**
    * Computes residual + dropout(output), [S, B, H], where S is this rank's shard under sequence parallelism.
-   * If layers are recomputed, it is called again with the same arguments.
+   * Recomputation calls it again with the same arguments.
    */
   forward(tape: Tape, input: SublayerInput, context: MicroBatchContext): Variable;
-  /** The number of rows that each expert of the sublayer gets; absent without experts. */
+  /** The number of rows for each expert of the sublayer; absent without experts. */
   readonly load?: ExpertLoad | undefined;
   /** The highest scores of the sublayer's heads; absent if the sublayer is not an attention. */
   readonly scores?: HeadScores | undefined;
   /**
-   * Releases resources that are held between passes, except parameters, which their owner disposes of.
+   * Releases resources that are kept between passes, except parameters, which their owner disposes of.
    * Default: nothing to release.
    */
   dispose?(): void;

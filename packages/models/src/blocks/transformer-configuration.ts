@@ -66,7 +66,7 @@ export function computeHeadSize({
   );
 }
 
-/** Returns whether the norms of hidden states have biases. */
+/** Returns true if the norms of hidden states have biases. */
 export const hasNormBiases = ({ normalization = 'LayerNorm' }: BlockVariants): boolean =>
   normalization === 'LayerNorm';
 
@@ -89,29 +89,32 @@ export interface BlockVariants {
   readonly addQkvBias?: boolean | undefined;
   /** The kind of all norms. Absent: LayerNorm. */
   readonly normalization?: 'LayerNorm' | 'RMSNorm' | undefined;
-  /** True if feed-forward networks are gated: they have three matrices, and SiLU is applied to the gate. */
+  /**
+   * True if feed-forward networks are gated. They then have three matrices, and SiLU is applied to the gate.
+   */
   readonly swiglu?: boolean | undefined;
   /** True if the activation of feed-forward networks is squared ReLU. */
   readonly squaredRelu?: boolean | undefined;
   /** True if each query and key is normalized over the features of its head, with RMSNorm. */
   readonly qkLayernorm?: boolean | undefined;
   /**
-   * True if, with `qkLayernorm`, one RMSNorm covers the queries of all heads, and another one the keys
-   * (OLMoE).
+   * True if, with `qkLayernorm`, an RMSNorm covers the queries of all heads together, and another covers the
+   * keys (OLMoE).
    */
   readonly qkNormWholeWidth?: boolean | undefined;
   /**
-   * `L,0`: a query sees its own position and L positions before it (sliding window). Absent: all positions.
+   * `L,0`: a query attends to its own position and L earlier positions (sliding window). Absent: all
+   * positions.
    */
   readonly windowSize?: string | undefined;
   /**
-   * The layers that have the sliding window: N means all layers except every Nth; a list has 1 for each layer
-   * with the window, 0 for each layer that sees all positions. Absent: all layers.
+   * The layers with the sliding window. N: all layers except every Nth. A list: 1 for each layer with the
+   * window, 0 for each layer without. Absent: all layers.
    */
   readonly windowAttnSkipFreq?: LayerList | undefined;
   /**
-   * Attention sinks: none (`vanilla`), one with score 0 per head (`off-by-one`), or one with a trained score
-   * per head (`learnable`). Absent: vanilla.
+   * Attention sinks: none (`vanilla`), a sink with score 0 per head (`off-by-one`), or a sink with a trained
+   * score per head (`learnable`). Absent: vanilla.
    */
   readonly softmaxType?: 'vanilla' | 'off-by-one' | 'learnable' | undefined;
   /** c: attention scores s become c tanh(s / c) (Gemma 2, Gemma Team 2024). Absent: no cap. */
@@ -122,30 +125,30 @@ export interface BlockVariants {
 export type LayerList = number | readonly number[];
 
 /**
- * Returns whether a list selects a layer: N selects every Nth layer (N - 1, 2 N - 1, ...), and a list selects
+ * Returns true if a list selects a layer: N selects every Nth layer (N - 1, 2 N - 1, ...), and a list selects
  * the layers with a 1. `layer`: the global index.
  */
 export const isListedLayer = (list: LayerList, layer: number): boolean =>
   typeof list === 'number' ? (layer + 1) % list === 0 : list[layer] === 1;
 
 /**
- * How a model encodes positions:
+ * The position encoding of a model:
  * - `learned_absolute`: a learned row for each position is added to the embedding of the token
  * - `rope`: rotary embeddings of queries and keys
  * - `yarn`: rotary embeddings with the frequencies of YaRN
- * - `none`: positions are not encoded; the causal mask alone depends on them
+ * - `none`: no encoding; only the causal mask depends on positions
  */
 export type PositionEmbeddingType = 'learned_absolute' | 'rope' | 'yarn' | 'none';
 
 /**
- * How the blocks of a model encode positions. An absent number of rotary embeddings has the value of the
- * first published models.
+ * The position encoding in the blocks of a model. An absent number of rotary embeddings means the value of
+ * the first published models.
  */
 export interface PositionVariants extends YarnVariants {
   /** Absent: learned_absolute. `none` is not possible for BERT, which has no causal mask. */
   readonly positionEmbeddingType?: PositionEmbeddingType | undefined;
   /**
-   * The layers whose queries and keys are not rotated: every Nth layer, or the layers with a 1 in the list.
+   * The layers without rotation of queries and keys: every Nth layer, or the layers with a 1 in the list.
    * Absent: none.
    */
   readonly noRopeFreq?: LayerList | undefined;
@@ -153,7 +156,7 @@ export interface PositionVariants extends YarnVariants {
   readonly rotaryBase?: number | undefined;
   /** The fraction of a head's features that are rotated. Absent: 1. */
   readonly rotaryPercent?: number | undefined;
-  /** True if elements 2i and 2i + 1 of a head form a pair; otherwise elements i and i + R / 2 do. */
+  /** True if elements 2i and 2i + 1 of a head form a pair. Otherwise elements i and i + R / 2 do. */
   readonly rotaryInterleaved?: boolean | undefined;
   /** The number by which all positions are divided (position interpolation). Absent: 1. */
   readonly rotarySeqLenInterpolationFactor?: number | undefined;
@@ -164,11 +167,11 @@ export interface PositionVariants extends YarnVariants {
   /** The number of positions in pretraining, from which the wavelength limits are computed. Absent: 8192. */
   readonly ropeScalingOriginalMaxPositionEmbeddings?: number | undefined;
   /**
-   * Wavelengths above the positions of pretraining divided by this number are multiplied by the factor.
+   * Wavelengths above the number of pretraining positions divided by this value are multiplied by the factor.
    * Absent: 1.
    */
   readonly ropeScalingLowFreqFactor?: number | undefined;
-  /** Wavelengths below the positions of pretraining divided by this number are kept. Absent: 4. */
+  /** Wavelengths below the number of pretraining positions divided by this value do not change. Absent: 4. */
   readonly ropeScalingHighFreqFactor?: number | undefined;
 }
 
@@ -178,7 +181,9 @@ export interface YarnVariants {
   readonly rotaryScalingFactor?: number | undefined;
   /** The number of positions in pretraining. Absent: 4096. */
   readonly yarnOriginalMaxPositionEmbeddings?: number | undefined;
-  /** Frequencies with at least this number of turns within the pretraining length are kept. Absent: 32. */
+  /**
+   * Frequencies with at least this number of turns within the pretraining length do not change. Absent: 32.
+   */
   readonly yarnBetaFast?: number | undefined;
   /**
    * Frequencies with at most this number of turns within the pretraining length are divided by the factor.
@@ -192,17 +197,17 @@ export interface YarnVariants {
   /** The weight of ln(factor) in the number that cosines and sines are divided by. Absent: 0. */
   readonly mscaleAllDim?: number | undefined;
   /**
-   * A number that cosines and sines are multiplied by; it replaces the number computed from the two weights.
-   * Absent: the computed number.
+   * A factor of cosines and sines. It replaces the factor computed from the two weights. Absent: the computed
+   * factor.
    */
   readonly yarnAttentionFactor?: number | undefined;
 }
 
-/** Returns whether a model with rotary positions rotates the queries and keys of a layer. */
+/** Returns true if a model with rotary positions rotates the queries and keys of a layer. */
 export const isRotatedLayer = ({ noRopeFreq }: PositionVariants, layer: number): boolean =>
   noRopeFreq === undefined || !isListedLayer(noRopeFreq, layer);
 
-/** Returns how many positions before its own a query of a layer sees; undefined: all. */
+/** Returns the number of earlier positions that a query of a layer can attend to; undefined: all. */
 export function windowOfLayer(
   { windowSize, windowAttnSkipFreq: list }: BlockVariants,
   layer: number,
@@ -220,10 +225,10 @@ export function windowOfLayer(
 export const windowOfAllLayers = (hasWindow: boolean): Partial<BlockVariants> =>
   hasWindow ? { windowAttnSkipFreq: undefined } : { windowSize: undefined };
 
-/** The properties that determine the blocks of a model, except for its experts. */
+/** The properties that determine the blocks of a model, except experts. */
 export type ModelOfBlocks = TransformerConfiguration & BlockVariants & PositionVariants;
 
-/** Returns whether queries and keys are rotated. */
+/** Returns true if queries and keys are rotated. */
 export const hasRotaryPositions = (type: PositionEmbeddingType | undefined): boolean =>
   type === 'rope' || type === 'yarn';
 

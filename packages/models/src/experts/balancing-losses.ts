@@ -40,7 +40,7 @@ interface BalancingLossesOptions {
   readonly losses: LayerLosses;
   /** The loads that `global_aux_loss` uses. */
   readonly scoredLoad?: ScoredLoad | undefined;
-  /** True if the choices of this pass are added to `scoredLoad`. */
+  /** True if the choices of this pass count in `scoredLoad`. */
   readonly countsLoads: boolean;
   /** Receives the entropies of the scores of this process's rows. */
   readonly entropy?: RouterEntropy | undefined;
@@ -53,16 +53,16 @@ export interface PendingLosses {
 }
 
 /**
- * Starts to compute the losses of a router, which `finish` adds to the layer's losses.
+ * Starts to compute the losses of a router. `finish` adds them to the layer's losses.
  *
  * The balancing loss of n rows (the rows of a sequence or of a micro-batch) is E / (k n^2) times a sum over
  * experts. The term of an expert is the number of rows that would choose it by score, times the sum of its
  * scores over the rows. The loss is 1 if loads are even (Switch Transformer, Fedus et al. 2021; for
- * sequences, DeepSeek-V3). The z-loss of a row is the squared log-sum-exp of its logits. Both losses are
- * summed over sequences or rows; the factor of a loss (`LayerLosses.factor`) turns the sum into a mean.
+ * sequences, DeepSeek-V3). The z-loss of a row is the squared log-sum-exp of its logits. Both losses are sums
+ * over sequences or rows. The factor of a loss (`LayerLosses.factor`) turns the sum into a mean.
  *
- * One pass over the logits computes all losses. Their sums are all-reduced once, overlapped with the
- * computation until `finish`; the losses share one gradient.
+ * One pass over the logits computes all losses. A single all-reduce of their sums overlaps with the
+ * computation until `finish`. The losses share one gradient.
  */
 export function startBalancingLosses(tape: Tape, options: BalancingLossesOptions): PendingLosses {
   const { specification, logits, group, scoredLoad, countsLoads, entropy } = options;
@@ -75,7 +75,7 @@ export function startBalancingLosses(tape: Tape, options: BalancingLossesOptions
     numSequences: isOfSequences ? options.numSequences : 1,
   });
   if (countsLoads && balancingLosses.some(({ type }) => type === 'global_aux_loss')) {
-    // adds the counts of this process, before the all-reduce sums them over processes
+    // adds the counts of this process before the all-reduce sums over processes
     scoredLoad!.add(sums.counts);
   }
   if (countsLoads && entropy?.isWatched === true) entropy.add(sums.entropies, logits.tensor.dim(0));
@@ -84,7 +84,7 @@ export function startBalancingLosses(tape: Tape, options: BalancingLossesOptions
 }
 
 /**
- * A loss that is `factor` times the sum of products of two tensors: loads, which have no gradient, and
+ * A loss of the form `factor` times the sum of products of two tensors: loads, which have no gradient, and
  * scores.
  */
 interface Balance {
@@ -179,7 +179,7 @@ interface GradientOptions {
   readonly sums: RouterSums;
 }
 
-/** Returns the gradient with respect to the sums of scores, [N, E]; undefined if no loss depends on them. */
+/** Returns the gradient of the sums of scores, [N, E]; undefined if no loss depends on these sums. */
 function computeScoreGradients(
   balances: readonly Balance[],
   { findWeight, sums }: GradientOptions,

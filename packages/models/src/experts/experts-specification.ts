@@ -14,8 +14,8 @@ export type RouterScoreFunction = 'softmax' | 'sigmoid' | 'sqrtsoftplus';
 export type LoadBalancingType = 'aux_loss' | 'seq_aux_loss' | 'global_aux_loss' | 'none';
 
 /**
- * The order in which assignments are dropped if an expert gets more assignments than its capacity: by
- * probability or by position.
+ * The order in which assignments are dropped if an expert exceeds its capacity: by probability or by
+ * position.
  */
 export type TokenDropPolicy = 'probs' | 'position';
 
@@ -27,7 +27,7 @@ export interface ExpertVariants {
   /** E: the number of routed experts of a layer. Absent: feed-forward networks are dense. */
   readonly numExperts?: number | undefined;
   /**
-   * The layers that have experts: every Nth from the first layer on, or a list with 1 for each layer that has
+   * The layers with experts: every Nth layer beginning with the first, or a list with 1 for each layer with
    * experts and 0 for each dense layer. Absent: 1.
    */
   readonly moeLayerFreq?: number | readonly number[] | undefined;
@@ -38,7 +38,7 @@ export interface ExpertVariants {
   /** The function that turns the router's logits into scores. Absent: softmax. */
   readonly moeRouterScoreFunction?: RouterScoreFunction | undefined;
   /**
-   * True if the softmax covers all experts, before k experts are chosen; otherwise it covers only the chosen
+   * True if the softmax covers all experts before k experts are chosen. False if it covers only the chosen
    * experts. Other score functions ignore this property, as in Megatron-LM.
    */
   readonly moeRouterPreSoftmax?: boolean | undefined;
@@ -51,7 +51,7 @@ export interface ExpertVariants {
   readonly moeRouterNumGroups?: number | undefined;
   readonly moeRouterGroupTopk?: number | undefined;
   /**
-   * True if each expert has a bias that is added to its score when experts are chosen; each step moves the
+   * True if each expert has a bias that is added to its score for the choice of experts. Each step moves the
    * biases towards even loads.
    */
   readonly moeRouterEnableExpertBias?: boolean | undefined;
@@ -83,15 +83,14 @@ export interface ExpertVariants {
   /** True if feed-forward networks are gated by x sigmoid(1.702 x) (gpt-oss). */
   readonly quickGeglu?: boolean | undefined;
   /**
-   * A number that is added to the values of gated networks before they are multiplied by the gates. Absent:
-   * 0.
+   * A number that is added to the values of gated networks before the multiplication by the gates. Absent: 0.
    */
   readonly gluLinearOffset?: number | undefined;
   /** The upper limit of gates, and of the magnitude of values. Absent: no limit. */
   readonly activationFuncClampValue?: number | undefined;
 }
 
-/** Returns whether a layer has experts. `layer`: the global index. */
+/** Returns true if a layer has experts. `layer`: the global index. */
 export function hasExperts(
   { numExperts, moeLayerFreq = 1 }: Pick<ExpertVariants, 'numExperts' | 'moeLayerFreq'>,
   layer: number,
@@ -109,11 +108,11 @@ export interface ExpertActivationSpecification {
   readonly linearOffset?: number | undefined;
 }
 
-/** Returns whether the first layer of an expert has gates and values. */
+/** Returns true if the first layer of an expert has gates and values. */
 export const isGated = ({ kind }: ExpertActivationSpecification): boolean =>
   kind === 'swiglu' || kind === 'clampedQuickGeglu';
 
-/** How a router chooses the experts of a token. */
+/** The rules by which a router chooses the experts of a token. */
 interface RouterSpecification {
   readonly scoreFunction: RouterScoreFunction;
   readonly preSoftmax: boolean;
@@ -125,8 +124,8 @@ interface RouterSpecification {
    */
   readonly groups?: { readonly number: number; readonly topK: number } | undefined;
   /**
-   * Gives each expert a bias that is added to its score when experts are chosen; `updateRate` is the amount
-   * by which a step moves it. Absent: no bias.
+   * Gives each expert a bias that is added to its score for the choice of experts. Each step moves a bias by
+   * `updateRate`. Absent: no bias.
    */
   readonly expertBias?: { readonly updateRate: number } | undefined;
 }
@@ -151,9 +150,7 @@ export interface ExpertsSpecification extends FeedForwardSpecification {
    * The coefficient of the z-loss, the mean squared log-sum-exp of the router's logits. Absent: no z-loss.
    */
   readonly zLossCoefficient?: number | undefined;
-  /**
-   * Shared experts, which every token uses: their total width, and whether they have a gate. Absent: none.
-   */
+  /** Shared experts, which every token uses: their total width, and the existence of a gate. Absent: none. */
   readonly shared?: { readonly ffnHiddenSize: number; readonly gate: boolean } | undefined;
   /** The capacity of the experts. Absent: nothing is dropped. */
   readonly capacity?: { readonly factor: number; readonly policy: TokenDropPolicy } | undefined;

@@ -23,8 +23,8 @@ import { SharedExperts } from './shared-experts.js';
 /**
  * A feed-forward network of experts (Shazeer et al. 2017). A router chooses k of E experts for each token;
  * the outputs of the chosen experts are added, weighted by their probabilities. The processes of a
- * tensor-parallel group route different rows: each takes its shard of the sequence, or, without sequence
- * parallelism, its share of the rows that all processes have.
+ * tensor-parallel group route different rows: with sequence parallelism their shards of the sequence,
+ * otherwise equal shares of the common rows.
  */
 export class MixtureOfExperts implements Sublayer {
   readonly parameters: readonly Parameter[];
@@ -60,7 +60,7 @@ export class MixtureOfExperts implements Sublayer {
     const weights = topK * this.#experts.weightsOfExpert + (this.#shared?.weights ?? 0);
     this.matmuls = { weights, attentionFeatures: 0 };
     const { expertBias } = this.#router;
-    // if adapters are trained, all other parameters are frozen, and so are the expert biases
+    // if adapters are trained, all other parameters are frozen, including the expert biases
     const updateRate = factory.trainsAdapters ? 0 : (router.expertBias?.updateRate ?? 0);
     const scored = this.#router.scoredLoad;
     this.load = new ExpertLoad({ layer: name, numExperts, expertBias, updateRate, scored });
@@ -109,9 +109,7 @@ export class MixtureOfExperts implements Sublayer {
     return routing;
   }
 
-  /**
-   * Starts to compute the losses of the router, and records the entropy of its scores if this is requested.
-   */
+  /** Starts to compute the losses of the router. Also records the entropy of its scores on request. */
   #startLosses(
     tape: Tape,
     logits: Variable,

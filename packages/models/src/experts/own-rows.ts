@@ -4,14 +4,14 @@ import { ConfigurationError } from '@mtl/errors';
 import { isSharded, joinShares, shareOfRows } from '@mtl/tensor-parallel';
 import type { MicroBatchContext } from '../blocks/micro-batch-context.js';
 
-/** The rows that one process routes; other processes route other rows. */
+/** The rows that this process routes. Other processes route other rows. */
 export interface OwnRows {
   /** [T, 1, H] */
   readonly rows: Variable;
   /** The other processes that route rows of the same sequences; undefined: this process has all rows. */
   readonly group: ProcessGroup | undefined;
   /**
-   * Returns the rows of all processes, given the rows of this process; gathers them if each process has a
+   * Returns the rows of all processes, given the rows of this process. Gathers the rows if each process has a
    * share.
    */
   whole(tape: Tape, rows: Variable): Variable;
@@ -20,9 +20,9 @@ export interface OwnRows {
 const asIs: OwnRows['whole'] = (_tape, rows) => rows;
 
 /**
- * Returns the rows that this process routes. If the sequence is sharded, or layers are not sharded, these are
- * all rows that the process has. Otherwise all tensor-parallel processes have the same rows, and each routes
- * its share. If the rows cannot be shared evenly and nothing is trained, each process routes all rows.
+ * Returns the rows that this process routes. If the sequence is sharded, or layers are not sharded, the
+ * process routes all its rows. Otherwise all tensor-parallel processes have the same rows, and each routes a
+ * share. Without training, each process routes all rows if they cannot be divided evenly.
  */
 export function ownRows(
   tape: Tape,
@@ -45,7 +45,7 @@ export function ownRows(
   if (!tape.recording) return all;
   throw new ConfigurationError(
     'MTL_TENSOR_PARALLEL_SIZE',
-    `${length} positions cannot be shared out evenly over ${size} tensor-parallel processes, each of which routes its own to experts`,
+    `${length} positions cannot be shared out evenly over ${size} tensor-parallel processes that route different positions to experts`,
     { expected: `a multiple of ${size} positions`, details: { length, size } },
   );
 }

@@ -5,9 +5,9 @@ import type { SublayerOptions } from '../blocks/sublayer.js';
 import { type ExpertsSpecification, isGated } from './experts-specification.js';
 
 /**
- * The routed experts of this process: feed-forward networks of equal shape. Each has a matrix in
- * `linear_fc1.weight` ([E, F, H], gated [E, 2, F, H]) and one in `linear_fc2.weight` [E, H, F]. Biases are
- * [E, F], gated [E, 2, F], and [E, H]. Each expert may have low-rank adapters.
+ * The routed experts of this process: feed-forward networks of equal shape. Each expert has a matrix in
+ * `linear_fc1.weight` ([E, F, H], gated [E, 2, F, H]) and in `linear_fc2.weight` [E, H, F]. Biases are [E,
+ * F], gated [E, 2, F], and [E, H]. Each expert may have low-rank adapters.
  */
 export class RoutedExperts {
   readonly parameters: readonly Parameter[];
@@ -47,7 +47,7 @@ export class RoutedExperts {
     this.parameters = [...this.#up.parameters, ...this.#down.parameters];
   }
 
-  /** The number of elements in the matrices of one expert. */
+  /** The number of elements in the matrices of a single expert. */
   get weightsOfExpert(): number {
     const { numExperts } = this.#specification;
     const countElements = ({ weight }: ExpertLayer): number =>

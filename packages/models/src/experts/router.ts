@@ -21,7 +21,7 @@ export class Router {
   readonly parameters: readonly Parameter[];
   /** float32 [E], moved after each step; undefined if the router has no expert bias. */
   readonly expertBias: Parameter | undefined;
-  /** The loads that `global_aux_loss` uses; undefined without this loss. */
+  /** The loads for `global_aux_loss`; undefined without this loss. */
   readonly scoredLoad: ScoredLoad | undefined;
   readonly #name: string;
   readonly #specification: ExpertsSpecification;

@@ -23,9 +23,9 @@ import type { SublayerOptions } from '../blocks/sublayer.js';
 import type { ExpertActivationSpecification, ExpertsSpecification } from './experts-specification.js';
 
 /**
- * Experts that every token uses. They are computed as one feed-forward network of their total width, which is
- * sharded like a dense one. With a gate, the output is multiplied by the sigmoid of a projection of the input
- * (Qwen2-MoE).
+ * Experts that every token uses. They are computed as a single feed-forward network of their total width,
+ * which is sharded like a dense network. With a gate, the output is multiplied by the sigmoid of a projection
+ * of the input (Qwen2-MoE).
  */
 export class SharedExperts {
   readonly parameters: readonly Parameter[];
@@ -78,8 +78,8 @@ export class SharedExperts {
   }
 
   /**
-   * Computes the output [S, B, H] in two parts, each overlapped with one exchange of rows. This call computes
-   * the first part, and `finish` of the result the second.
+   * Computes the output [S, B, H] in two phases. Each phase overlaps with a row exchange. This call computes
+   * the first phase, and `finish` of the result computes the second.
    */
   begin(tape: Tape, input: Variable, context: MicroBatchContext): PendingVariable {
     if (isRecomputed(context)) {

@@ -3,11 +3,11 @@ import { cast, countElements, type Device, type DType, Tensor, tidy } from '@mtl
 
 /** The shape of a layer's keys and values per position. */
 interface KeyValueShape {
-  /** G: the number of this rank's groups of heads; the heads of a group share keys and values. */
+  /** G: the number of this rank's groups of heads. The heads of a group share keys and values. */
   readonly numGroups: number;
   /** D */
   readonly headSize: number;
-  /** The number of positions before its own that a query sees. Default: all. */
+  /** The number of earlier positions that a query can attend to. Default: all. */
   readonly windowSize?: number | undefined;
 }
 
@@ -24,16 +24,16 @@ interface CachedTokens {
 }
 
 /**
- * The minimum number of cache rows beyond the window in a layer with a window, so that prompts take few
- * calls.
+ * The minimum number of cache rows beyond the window in a layer with a window. It limits the number of calls
+ * for a prompt.
  */
 const leastRoom = 64;
 
 /**
  * The keys and values of several sequences of different lengths: [B, G, rows, D] for each layer, in the
  * compute dtype. A layer without a window has one row for each position. A layer with a window keeps the rows
- * that its next queries see, and room for about the same number of new rows. When the room is used up, the
- * rows of the window are moved to the front.
+ * for its next queries, and room for about the same number of new rows. When this room is full, the rows of
+ * the window are moved to the front.
  */
 export class GptKeyValueCache {
   readonly batchSize: number;
@@ -41,7 +41,7 @@ export class GptKeyValueCache {
   readonly capacity: number;
   /**
    * The number of cached positions of each sequence. The caller may set a length to 0 to reuse its slot for
-   * another text, or to a lower value to go back, if the layers with a window still have the rows.
+   * another text. A lower value goes back in the text, if the layers with a window still have the rows.
    */
   readonly lengths: number[];
   readonly #keys: Tensor;
@@ -77,9 +77,9 @@ export class GptKeyValueCache {
   }
 
   /**
-   * Calls `attend` for the new tokens of one sequence in one layer, in order: once for all tokens, or several
-   * times if the rows of a window have no room for all. Each call must append the keys and values of its
-   * tokens.
+   * Calls `attend` for the new tokens of a sequence in a layer, in order. There is one call for all tokens,
+   * or several calls if the window's rows have no room for all. Each call must append the keys and values of
+   * its tokens.
    *
    * @param index the index of the layer, in the order of `layers`
    * @throws UsageError MTL_CONTEXT if `lengths` was set back to positions whose window is no longer in the
@@ -114,8 +114,8 @@ export class GptKeyValueCache {
   }
 
   /**
-   * Copies the keys and values of the sequence in slot `from` to slot `to`, and its length. Rows that layers
-   * with a window no longer have are missing in both.
+   * Copies the keys, values and length of the sequence in slot `from` to slot `to`. The copy also lacks rows
+   * that layers with a window have dropped.
    */
   copySequence({ from, to }: { readonly from: number; readonly to: number }): void {
     const length = this.lengths[from]!;
@@ -156,13 +156,13 @@ export class GptKeyValueCache {
   }
 }
 
-/** Where the cached rows of a layer are. */
+/** The places of a layer's cached rows. */
 interface LayerSlots {
   /** The offset of the first sequence's rows among all values. */
   readonly start: number;
   /** [1, G, rows, D] */
   readonly slotShape: readonly [1, number, number, number];
-  /** The number of positions before its own that a query sees. */
+  /** The number of earlier positions that a query can attend to. */
   readonly windowSize: number;
   /** The position that the first cached row of each sequence belongs to. */
   readonly firsts: number[];
@@ -175,8 +175,8 @@ function firstRows(cache: Tensor, numRows: number): Tensor {
 }
 
 /**
- * Moves the last rows of a full cache [1, G, rows, D] to its front. `numRows` is at most half of all rows, so
- * source and target do not overlap.
+ * Moves the last rows of a full cache [1, G, rows, D] to the front. `numRows` is at most half of all rows, so
+ * that source and target do not overlap.
  */
 function moveToFront(cache: Tensor, numRows: number): void {
   if (numRows === 0) return;

@@ -29,25 +29,25 @@ interface TokenSpan {
 }
 
 /**
- * A GPT for generation and scoring; it implements `CausalLanguageModel` of @mtl/inference. The new tokens of
- * all sequences are packed one after the other. All layers except attention see one list of tokens, so
- * sequences of different lengths share matmuls without padding; attention runs for each sequence with its own
- * cache. Under tensor or pipeline parallelism, all processes make the same calls and get logits with the same
- * bits: hidden states go from stage to stage, and the last stage broadcasts its results.
+ * A GPT for generation and scoring, which implements `CausalLanguageModel` of @mtl/inference. The new tokens
+ * of all sequences are packed one after the other. All layers except attention process a single list of
+ * tokens, so sequences of different lengths share matmuls without padding. Attention runs for each sequence
+ * with its own cache. With tensor or pipeline parallelism, all processes make the same calls and get logits
+ * with the same bits: hidden states are sent from stage to stage, and the last stage broadcasts its results.
  */
 export class GptLanguageModel {
   readonly vocabularySize: number;
   readonly maximumContext: number;
   readonly #chain: StageChain;
-  /** One of this rank's stages, to read properties that all stages have in common. */
+  /** A stage of this rank, for properties that are equal in all stages. */
   readonly #stage: GptStage;
   /** The index in the cache of each layer, by global layer index. */
   readonly #cacheIndex = new Map<number, number>();
 
   /**
-   * Does not take ownership of the parameters, which must have storage.
+   * The model does not own the parameters, which must have storage.
    *
-   * @param model a stage that holds all layers, or the stages of a pipeline
+   * @param model a stage with all layers, or the stages of a pipeline
    */
   constructor(model: GptStage | PipelinedGpt) {
     this.#chain = new StageChain(model);
@@ -149,12 +149,12 @@ export class GptLanguageModel {
   }
 
   /**
-   * Returns the loss of every token, without a cache: minus the natural logarithm of the label's probability,
-   * given the tokens up to this position.
+   * Returns the loss of every token, without a cache: the negative log-probability of the label, given the
+   * tokens up to this position, in nats.
    *
    * `tokens` and `labels`: [batchSize, length], in row-major order; length is at most maximumContext. Ranks
-   * that share sequences split them evenly. For an even split, a few padding tokens are appended, which do
-   * not affect earlier tokens.
+   * that share sequences split them evenly, after appending padding tokens if necessary. These do not affect
+   * earlier tokens.
    *
    * @returns float32 [batchSize, length]
    */

@@ -11,8 +11,8 @@ import {
 } from '../stages/block-specification.js';
 
 /**
- * The architecture of a GPT: the shapes of its weights and its computation. With other blocks, the same type
- * describes a Llama or a mixture-of-experts model.
+ * The architecture of a GPT: the shapes of its weights and its computation. The same type describes Llama and
+ * mixture-of-experts models, which have other blocks.
  */
 export interface GptModelConfiguration
   extends TransformerConfiguration,
@@ -60,8 +60,8 @@ export const gptBlock = (model: GptModelConfiguration, layer = 0): BlockSpecific
   transformerBlockSpecification(model, { normPlacement: 'pre', layer });
 
 /**
- * Returns the block of each layer of a GPT: `gptBlock`; layers that have experts get a mixture of experts as
- * their feed-forward network.
+ * Returns the block of each layer of a GPT: `gptBlock`, with a mixture of experts as the feed-forward network
+ * of layers with experts.
  *
  * @throws ConfigurationError MTL_ATTENTION_HEADS if the hidden size is not divisible by the number of heads
  */

@@ -18,15 +18,15 @@ export type GptStageOptions = TransformerStageOptions<GptModelConfiguration>;
 
 /**
  * A GPT as a pipeline stage: embeddings, transformer layers with norms before their sublayers, a final norm,
- * and a head. The head shares the weight of the token embedding, as in GPT-2 (Radford et al. 2019), or has
- * its own, as in Llama (Touvron et al. 2023). Logits and loss are computed together in chunks, so all logits
- * never exist at once.
+ * and a head. The head uses the weight of the token embedding, as in GPT-2 (Radford et al. 2019), or a
+ * separate weight, as in Llama (Touvron et al. 2023). Logits and loss are computed together in chunks, so
+ * that memory never contains all logits.
  */
 export class GptStage extends TransformerStage<StageBatch, DeviceBatch, GptModelConfiguration> {
   readonly parameters: readonly Parameter[];
   /**
-   * The weight of the output head: the word embedding if the head is tied to it, otherwise its own weight;
-   * only on the last stage.
+   * The weight of the output head: the word embedding if it is tied, otherwise a separate weight; only on the
+   * last stage.
    */
   readonly outputWeight: Parameter | undefined;
   /** c: the logits x of the output head become c tanh(x / c). */
@@ -65,8 +65,8 @@ export class GptStage extends TransformerStage<StageBatch, DeviceBatch, GptModel
 
   /**
    * Returns the hidden states [S, B, H] after the layers of this stage (on the last stage, after the final
-   * layer norm), for generation: `attend` uses its own cache. The sequence is never sharded, so any number of
-   * tokens is valid.
+   * layer norm), for generation, where `attend` uses its own cache. The sequence is never sharded, so any
+   * number of tokens is valid.
    *
    * @param input.tokens token ids, on the first stage
    * @param input.hidden the hidden states of the previous stage, on the other stages

@@ -12,7 +12,7 @@ export interface PipelinedGpt {
   readonly group: ProcessGroup;
 }
 
-/** Runs one forward pass through all stages of a model, without gradients; each rank runs its own stages. */
+/** Runs a forward pass through all stages of a model, without gradients. Each rank runs its own stages. */
 export class StageChain {
   /** The stages of this rank, in the order of the model. */
   readonly stages: readonly GptStage[];
@@ -38,9 +38,9 @@ export class StageChain {
   /**
    * Runs the stages in the order of the model. All ranks must call it.
    *
-   * @param options.pass gets the result of the previous stage (undefined on the first stage; this function
-   *   disposes of it), and returns the input of the next stage
-   * @returns the result of the last stage, on the rank that holds it; the caller must dispose of it
+   * @param options.pass receives the result of the previous stage, which this function disposes of (undefined
+   *   on the first stage), and returns the input of the next stage
+   * @returns the result of the last stage, on the rank of this stage. The caller must dispose of it
    */
   run(options: {
     readonly shapeBefore: (stage: GptStage) => readonly number[];

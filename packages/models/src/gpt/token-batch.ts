@@ -9,12 +9,12 @@ import { uploadConstant } from '../blocks/upload-constant.js';
 import { neededTokens } from '../stages/stage-call.js';
 
 /**
- * The batch that a stage gets. The first and the last stage of a pipeline need the tokens; the stages between
- * need only the outline.
+ * The batch for a stage. The first and the last stage of a pipeline need the tokens. The stages between need
+ * only the outline.
  */
 export type StageBatch = SequencesOfBatch & Partial<TokenBatch>;
 
-/** Returns the number of tokens whose loss counts; 0 for an outline (a batch without tokens). */
+/** Returns the number of tokens that count in the loss; 0 for an outline (a batch without tokens). */
 export function numLossTokens({ lossMask }: StageBatch): number {
   let sum = 0;
   // a loop, because `reduce` calls a function for each token
@@ -50,8 +50,8 @@ function chosen<Values extends Int32Array | Float32Array>(
 }
 
 /**
- * A batch on the device. Tensors are [own, B], where `own` is the number of positions of each sequence that
- * this rank owns; exceptions are `samples`, which is [B], `rows` and `ownRows`.
+ * A batch on the device. Tensors are [own, B], where `own` is the number of this rank's positions in each
+ * sequence. Exceptions are `samples`, which is [B], `rows` and `ownRows`.
  */
 export interface DeviceBatch {
   /** The tokens; only on the first stage. */

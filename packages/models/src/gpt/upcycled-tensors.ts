@@ -8,7 +8,7 @@ const ofRouter = /\.mlp\.router\./;
 /**
  * Returns the name of the dense model's parameter from which a parameter of a mixture of experts is copied.
  *
- * @returns undefined for a router, which the dense model does not have
+ * @returns undefined for a router, which the dense model lacks
  */
 export const findDenseName = (name: string): string | undefined =>
   ofRouter.test(name) ? undefined : name.replace(ofExperts, '.mlp.$1');
@@ -53,7 +53,7 @@ export const pickExpertVariants = (model: GptModelConfiguration): ExpertVariants
 
 /**
  * Returns tensors of a mixture of experts under the names of the dense model, so that a dense checkpoint can
- * be loaded into them: the values of a feed-forward network are written to each expert of its layer
+ * be loaded into them. The values of a feed-forward network are written to each expert of its layer
  * (Komatsuzaki et al. 2023). Routers are omitted and keep their values.
  */
 export function upcycledTensors(tensors: readonly LogicalTensor[]): LogicalTensor[] {

@@ -25,13 +25,13 @@ export interface BuildStagesOptions<Model extends TransformerConfiguration>
 export interface Stages<Stage> {
   /** The stages by chunk number: chunk 0 holds the embeddings, the last chunk the head. */
   readonly stages: ReadonlyMap<number, Stage>;
-  /** The parameters of all stages without duplicates, in the order in which forward uses them. */
+  /** The parameters of all stages without duplicates, in the order of use in forward. */
   readonly parameters: readonly Parameter[];
   /** Groups of parameters that a stage uses together, in the order of forward. */
   readonly units: readonly ParameterUnit[];
 }
 
-/** How the stages of a kind of model are built. */
+/** The functions that build the stages of a kind of model. */
 interface StageKind<Model extends TransformerConfiguration, Stage> {
   /** True if the output head shares the weight of the token embedding. */
   readonly isTied: boolean;
@@ -39,9 +39,9 @@ interface StageKind<Model extends TransformerConfiguration, Stage> {
 }
 
 /**
- * Builds the model chunks of one rank. If the rank has both the first and the last chunk, a tied embedding is
- * one parameter of both. If different ranks have these chunks, each has a copy, whose gradients are partial
- * sums (axis pp). All chunks share the position tables.
+ * Builds the model chunks of one rank. If a rank has both the first and the last chunk, both use the same
+ * parameter as tied embedding. If different ranks have these chunks, each rank has a copy, whose gradients
+ * are partial sums (axis pp). All chunks share the position tables.
  */
 function buildStages<
   Model extends TransformerConfiguration,
@@ -95,8 +95,8 @@ export interface BuildBertTaskStagesOptions extends BuildStagesOptions<BertModel
 export type BertTaskStages = Stages<BertTaskStage>;
 
 /**
- * Builds the chunks of a BERT for a fine-tuning task on one rank (see `buildStages`). No head is tied to the
- * embedding.
+ * Builds the chunks of a BERT for a fine-tuning task on one rank (see `buildStages`). Heads are not tied to
+ * the embedding.
  */
 export function buildBertTaskStages({ task, ...options }: BuildBertTaskStagesOptions): BertTaskStages {
   return buildStages(options, {

@@ -2,7 +2,7 @@ import { ConfigurationError } from '@mtl/errors';
 import type { Slice } from '@mtl/layout';
 
 /**
- * How layers are assigned to the model chunks of a pipeline: `even` numbers of layers as in Megatron-LM,
+ * The assignment of layers to the model chunks of a pipeline: `even` numbers of layers as in Megatron-LM,
  * numbers `balanced` by cost, or a given number for each chunk, in the order of the model.
  */
 export type LayerLayout = 'even' | 'balanced' | readonly number[];
@@ -33,8 +33,8 @@ export interface PartitionLayersOptions {
  * number c p + r is chunk c of rank r; with evenly sized chunks this is the placement of Narayanan et al.
  * 2021, section 2.2.2.
  *
- * @throws ConfigurationError `MTL_PIPELINE_LAYERS` if the layers cannot be split in this way, with the
- *   nearest numbers that can
+ * @throws ConfigurationError `MTL_PIPELINE_LAYERS` if this split is impossible, with the nearest possible
+ *   numbers of layers
  */
 export function partitionLayers(options: PartitionLayersOptions): readonly Slice[] {
   const { numLayers, numChunks, layout } = options;
@@ -94,7 +94,7 @@ function evenNumbers({ numLayers, numChunks }: PartitionLayersOptions): number[]
 }
 
 /**
- * Returns the numbers of layers that minimize the cost of the most expensive chunk, since the slowest stage
+ * Returns the numbers of layers that minimize the cost of the most expensive chunk, because the slowest stage
  * determines the speed. Ties are broken in favour of even numbers. The chunks between the first and the last
  * differ by at most one layer. Larger chunks come later, because early stages keep more activations.
  */

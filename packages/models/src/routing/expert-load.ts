@@ -2,7 +2,7 @@ import type { Parameter, PrecisionState } from '@mtl/autograd';
 import { addCounts, type Device, hasValues, sumRows, Tensor } from '@mtl/kernels';
 import { RouterEntropy } from './router-sums.js';
 
-/** Counts the rows that the experts of a layer get on this process between two calls of `take`. */
+/** Counts the rows of a layer's experts on this process between two calls of `take`. */
 export class ExpertLoad {
   /** The layer's name, for example `decoder.layers.3.mlp`. */
   readonly layer: string;
@@ -15,7 +15,7 @@ export class ExpertLoad {
   readonly expertBias: Parameter | undefined;
   /** The amount by which a step moves the bias. */
   readonly updateRate: number;
-  /** The loads that `global_aux_loss` uses in the next step; undefined without this loss. */
+  /** The loads for `global_aux_loss` in the next step; undefined without this loss. */
   readonly scored: ScoredLoad | undefined;
   readonly entropy = new RouterEntropy();
   #counts: Tensor | undefined;
@@ -36,7 +36,7 @@ export class ExpertLoad {
   }
 
   /**
-   * Adds the rows of a pass and the choices of its router. `offsets` is int32 [E + 1]: expert e has the rows
+   * Adds the rows of a pass and the choices of its router. `offsets` is int32 [E + 1]. Expert e has the rows
    * from offsets[e] to offsets[e + 1].
    */
   add(offsets: Tensor, numChoices: number): void {
@@ -82,9 +82,9 @@ export class ExpertLoad {
 }
 
 /**
- * How often the scores alone would choose each expert of a layer, over all ranks and a whole step.
- * `global_aux_loss` uses the values of the previous step, since a step's own values are known only after its
- * last micro-batch. Checkpoints store them.
+ * The number of times that scores without biases would choose each expert of a layer, over all ranks in a
+ * step. `global_aux_loss` uses the numbers of the previous step, because a step's own numbers are known only
+ * after its last micro-batch. Checkpoints store the numbers.
  */
 export class ScoredLoad implements PrecisionState {
   readonly name = 'load';
@@ -116,7 +116,7 @@ export class ScoredLoad implements PrecisionState {
     sumRows({ output: this.#counts, input: counts, accumulate: true });
   }
 
-  /** Returns this rank's choices of each expert since the last call. */
+  /** Returns the number of choices of each expert on this rank since the last call. */
   take(): readonly number[] {
     if (this.#counts === undefined || !hasValues(this.#device)) {
       return new Array<number>(this.#numExperts).fill(0);

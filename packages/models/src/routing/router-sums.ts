@@ -11,8 +11,8 @@ interface RouterSumsOptions {
 }
 
 /**
- * The sums that one pass over the logits of a router computes, for each sequence and for all sequences. All
- * sums are views of one float32 vector, so a single all-reduce sums them over processes.
+ * The sums from a single pass over the logits of a router, for each sequence and for all sequences. All sums
+ * are views of one float32 vector, so that one all-reduce sums them over processes.
  */
 export class RouterSums {
   /** N */
@@ -23,7 +23,7 @@ export class RouterSums {
   readonly scoreSums: Tensor;
   /** [N]: the sums over rows of the squared log-sum-exp of the logits. */
   readonly squares: Tensor;
-  /** [N]: the sums of the entropies of scores, in nats; only of this process's rows. */
+  /** [N]: the sums of the entropies of scores, in nats, for only this process's rows. */
   readonly entropies: Tensor;
   /** [1, E]: sums over all sequences. */
   readonly totalCounts: Tensor;
@@ -101,8 +101,9 @@ function addRows(total: Tensor, input: Tensor): void {
 }
 
 /**
- * Measures how undecided a router is: the entropy of its scores. It is ln E if all experts have equal scores,
- * and 0 if one expert has the whole score. Entropies are added only while `isWatched` is true.
+ * Measures how undecided a router is: the entropy of its scores. The entropy is ln E if all experts have
+ * equal scores, and 0 if a single expert has the entire score. Entropies are added only while `isWatched` is
+ * true.
  */
 export class RouterEntropy {
   /** True while entropies are added. */

@@ -10,20 +10,18 @@ interface ObservedChoice {
   readonly logits: Tensor;
   /** int64 [B]: the global numbers of the samples; row t belongs to sample t % B. */
   readonly samples: Tensor;
-  /**
-   * The indices in [S, B] of the rows that this rank and its tensor-parallel ranks own; undefined: all rows.
-   */
+  /** The indices in [S, B] of the rows of this rank and its tensor-parallel ranks; undefined: all rows. */
   readonly indices: Int32Array | undefined;
 }
 
-/** The fields of an observed choice that the router itself knows. */
+/** The properties of an observed choice that the router provides. */
 export type Choice = Omit<ObservedChoice, 'samples' | 'indices'>;
 
 export type RoutingObserver = (choice: ObservedChoice) => void;
 
 /**
- * The state that the routers of a stage keep for a micro-batch: whether loads are counted, and the experts
- * chosen in the forward pass, which recomputed layers use again.
+ * The state of a stage's routers for a micro-batch: a flag for counting loads, and the experts chosen in the
+ * forward pass, which recomputed layers use again.
  */
 export class RoutingOfMicroBatch {
   readonly #isTraining: boolean;
@@ -44,14 +42,14 @@ export class RoutingOfMicroBatch {
   }
 
   /**
-   * True if rows are counted as loads of experts: in the forward pass of training only, so that recomputation
-   * does not count them twice.
+   * True if rows count in the loads of experts. This is the case only in the forward pass of training, so
+   * that recomputation does not count rows twice.
    */
   get countsLoads(): boolean {
     return this.#isTraining && this.#isForward;
   }
 
-  /** Keeps the choice of a router for recomputation; the caller still owns the choice. */
+  /** Keeps the choice of a router for recomputation. The caller still owns the choice. */
   keep(choice: Choice): void {
     if (!this.countsLoads) return;
     const { router, experts } = choice;

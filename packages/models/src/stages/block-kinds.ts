@@ -35,8 +35,8 @@ export class KindRegistry<Options extends { readonly specification: { readonly k
   }
 
   /**
-   * Adds a kind. The factory gets the specification that a model was built with; the type of the factory's
-   * options declares the fields that the kind adds.
+   * Adds a kind. The factory receives the specification from the model. The type of the factory's options
+   * declares the additional fields of this kind.
    *
    * @throws UsageError MTL_BLOCK_KIND if the kind is already registered
    */
@@ -69,15 +69,15 @@ export class KindRegistry<Options extends { readonly specification: { readonly k
   }
 }
 
-/** Norms by kind: `layer-norm`, `rms-norm`, and registered ones. */
+/** Norms by kind: `layer-norm`, `rms-norm` and registered kinds. */
 export const norms = new KindRegistry<NormOptions, Norm>('norm', {
   'layer-norm': (options) => new LayerNorm(options),
   'rms-norm': (options) => new RmsNorm(options),
 });
 
 /**
- * Returns the specification of a layer's attention; undefined if the model's architecture is not one that
- * this function describes.
+ * Returns the specification of a layer's attention; undefined for architectures that this function does not
+ * describe.
  */
 export type DescribeAttention = (model: ModelOfBlocks, layer: number) => AttentionSpecification | undefined;
 
@@ -107,14 +107,14 @@ class AttentionKinds extends KindRegistry<SublayerOptions<AttentionSpecification
   }
 }
 
-/** Attentions by kind: `self-attention`, and registered ones. */
+/** Attentions by kind: `self-attention` and registered kinds. */
 export const attentions = new AttentionKinds('attention', {
   'self-attention': (options) => new SelfAttention(options),
 });
 
 /**
- * Feed-forward networks by kind: `gelu`, `swiglu`, `squared-relu`, `clamped-glu`, `mixture-of-experts`, and
- * registered ones.
+ * Feed-forward networks by kind: `gelu`, `swiglu`, `squared-relu`, `clamped-glu`, `mixture-of-experts` and
+ * registered kinds.
  */
 export const feedForwards = new KindRegistry<SublayerOptions<FeedForwardSpecification>, Sublayer>(
   'feed-forward network',

@@ -19,8 +19,7 @@ import { attentions } from './block-kinds.js';
 export type LayerNormPlacement = 'pre' | 'post';
 
 /**
- * The components that the blocks of a model are built from. Their kinds are registered in `norms`,
- * `attentions` and `feedForwards`.
+ * The components of a model's blocks. Their kinds are registered in `norms`, `attentions` and `feedForwards`.
  */
 export interface BlockSpecification {
   /** H */
@@ -63,8 +62,7 @@ export function blockOfLayer(
 }
 
 /**
- * Checks that no layer of a model without a causal mask has a sliding window, which covers only tokens before
- * a query.
+ * Checks that a model without a causal mask has no sliding windows, which cover only tokens before a query.
  *
  * @throws ConfigurationError `MTL_BLOCK_KIND` for a layer that has a window
  */
@@ -104,7 +102,7 @@ export function transformerBlockSpecification(
     hiddenDropout,
     initialization: {
       standardDeviation: initMethodStd,
-      // weights whose output is added to the residual start with a smaller deviation (Megatron-LM)
+      // weights whose output is added to the residual have a smaller initial deviation (Megatron-LM)
       residualStandardDeviation: initMethodStd / Math.sqrt(2 * numLayers),
     },
   };
@@ -144,15 +142,15 @@ export interface ModelBlocksOptions {
   readonly model: TransformerConfiguration;
 }
 
-/** Returns the block of a layer, which replaces the block that the configuration describes. */
+/** Returns the block of a layer. It replaces the block in the configuration. */
 export type ModelBlocks = (options: ModelBlocksOptions) => BlockSpecification;
 
 const registered = new Map<string, ModelBlocks>();
 
 /**
- * Registers a function that returns the blocks of models whose configuration has `modelBlocks: name`; it
- * replaces an earlier function with this name. To register new kinds of components, use `norms`, `attentions`
- * and `feedForwards`.
+ * Registers a function that returns the blocks of models whose configuration has `modelBlocks: name`; a new
+ * function replaces an earlier function with the same name. To register new kinds of components, use `norms`,
+ * `attentions` and `feedForwards`.
  */
 export function registerModelBlocks(name: string, blocks: ModelBlocks): void {
   registered.set(name, blocks);

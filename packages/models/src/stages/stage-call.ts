@@ -9,8 +9,8 @@ import type { LayerLosses } from '../blocks/stage-losses.js';
 import type { RoutingOfMicroBatch } from '../routing/routing-of-micro-batch.js';
 
 /**
- * The size of a micro-batch on the host. If a model's activation rows depend on more values
- * (`activationRows`), it extends this type.
+ * The size of a micro-batch on the host. Models whose activation rows depend on more values
+ * (`activationRows`) extend this type.
  */
 export interface BatchSize {
   readonly batchSize: number;
@@ -22,7 +22,7 @@ export interface DeviceSamples {
   /** int64 [B]: global sample numbers, which random masks depend on. */
   readonly samples: Variable;
   readonly rows: RowCoordinates;
-  /** The rows that this rank owns, and which keys their queries see. */
+  /** This rank's rows, and the keys that their queries can attend to. */
   readonly ownRows: OwnRows;
   /** Text that distinguishes passes over micro-batches of equal shapes: see `LoadedBatch`. */
   readonly variant?: string | undefined;

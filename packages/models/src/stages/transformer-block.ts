@@ -32,11 +32,11 @@ interface Residual {
  * attention(norm(x)), then x + feedForward(norm(x)) (GPT-2; for BERT this is Megatron's rearrangement,
  * Shoeybi et al. 2019, figure 7b). `post`: norm(x + attention(x)), then norm(x + feedForward(x)) (the
  * original order, figure 7a). Parameters have Megatron-Core's names. Norms after a sublayer have other names,
- * so that weights of one placement cannot be loaded into the other.
+ * so that weights cannot be loaded into a model with the other placement.
  */
 export class TransformerBlock {
   readonly specification: BlockSpecification;
-  /** The parameters in the order in which forward uses them. */
+  /** The parameters in the order of use in forward. */
   readonly parameters: readonly Parameter[];
   /** Low-rank adapters, whose factors are among `parameters`. */
   readonly adapters: LayerFactory['adapters'];
@@ -45,9 +45,9 @@ export class TransformerBlock {
   readonly losses: readonly string[];
   /** The row coordinates that the sublayers read. */
   readonly reads: readonly RowCoordinate[];
-  /** Counts the rows of each expert, one entry for each sublayer with experts. */
+  /** Counts the rows of each expert. There is an entry for each sublayer with experts. */
   readonly expertLoads: readonly ExpertLoad[];
-  /** The highest scores of the heads, one entry for each attention. */
+  /** The highest scores of the heads. There is an entry for each attention. */
   readonly headScores: readonly HeadScores[];
   readonly #isPost: boolean;
   readonly #residuals: readonly Residual[];

@@ -11,8 +11,8 @@ interface TransformerEmbeddingOptions {
   /** [padded vocabulary, H], with sharded rows. */
   readonly wordEmbedding: Parameter;
   /**
-   * The learned tables whose rows are added to the token embeddings: parameter names (for example
-   * `position_embeddings`) and their numbers of rows. `forward` gets ids in the same order.
+   * The learned tables whose rows are added to the token embeddings, as numbers of rows by parameter name
+   * (for example `position_embeddings`). `forward` receives ids in the same order.
    */
   readonly tables: Readonly<Record<string, number>>;
   /** The norm of the sum; undefined: no norm. */
@@ -25,7 +25,7 @@ interface TransformerEmbeddingOptions {
  * optional norm.
  */
 export class TransformerEmbedding {
-  /** The parameters in the order in which forward uses them. */
+  /** The parameters in the order of use in forward. */
   readonly parameters: readonly Parameter[];
   readonly #model: TransformerConfiguration;
   readonly #wordEmbedding: Parameter;

@@ -21,16 +21,16 @@ export interface TransformerStageOptions<Model extends TransformerConfiguration>
   /** Seed of dropout masks. */
   readonly seed: number;
   /**
-   * The range of layers [start, end) of this stage. Default: all. The stage of the first layer holds the
-   * embedding, the stage of the last layer the output head.
+   * The range of layers [start, end) of this stage. Default: all. The stage of the first layer has the
+   * embedding, and the stage of the last layer has the output head.
    */
   readonly layers?: Slice;
   /**
-   * The word embedding, if one process holds both the first and the last stage and they share it. Default: a
-   * new parameter; a tied last stage then has its own copy.
+   * The word embedding, if the first and the last stage share it on the same process. Default: a new
+   * parameter. A tied last stage then has a separate copy.
    */
   readonly wordEmbedding?: Parameter | undefined;
-  /** The position tables of this rank, shared by its stages. Default: this stage makes its own tables. */
+  /** The position tables of this rank, shared by its stages. Default: this stage makes separate tables. */
   readonly positionTables?: PositionTables | undefined;
   readonly recomputation?: Recomputation;
   /** The rows of micro-batches that this rank owns. Default: all. */
@@ -41,16 +41,13 @@ export interface TransformerStageOptions<Model extends TransformerConfiguration>
 export interface TransformerSpecification {
   /** Prefix of the names of layers. */
   readonly stack: 'decoder' | 'encoder';
-  /** True if a query sees only the keys up to its own position. */
+  /** True if a query attends only to keys up to its own position. */
   readonly causal: boolean;
   readonly block: BlockSpecification | BlockOfLayer;
   /** The learned tables of the embedding: see `TransformerEmbeddingOptions`. */
   readonly tables: Readonly<Record<string, number>>;
   /** True if the last stage also computes with the word embedding. */
   readonly isTied: boolean;
-  /**
-   * The input of the norm after the last layer: the whole sequence, or only the rows that are gathered for
-   * the heads.
-   */
+  /** The input of the norm after the last layer: the complete sequence, or only the rows for the heads. */
   readonly finalNormInput: 'sequence' | 'rows';
 }

@@ -42,9 +42,9 @@ interface InFlightMicroBatch<OnDevice> {
 }
 
 /**
- * Consecutive layers of a transformer as a pipeline stage: the code that GPT and BERT share. A subclass adds
- * the computation before the layers (`embed`) and after them (`computeLosses`), and defines which keys a
- * query sees.
+ * Consecutive layers of a transformer as a pipeline stage, which is the common code of GPT and BERT. A
+ * subclass adds the computation before the layers (`embed`) and after the layers (`computeLosses`), and
+ * defines the keys that a query can attend to.
  */
 export abstract class TransformerStage<
   Batch extends BatchSize,
@@ -58,10 +58,13 @@ export abstract class TransformerStage<
   readonly model: Model;
   readonly device: Device;
   readonly dtype: DType;
-  /** The parameters in the order in which forward uses them. */
+  /** The parameters in the order of use in forward. */
   abstract readonly parameters: readonly Parameter[];
   readonly blocks: readonly TransformerBlock[];
-  /** The word embedding; on the first stage, and on the last stage if the output head is tied to it. */
+  /**
+   * The word embedding, on the first stage, and on the last stage if the output head is tied to the
+   * embedding.
+   */
   readonly wordEmbedding: Parameter | undefined;
   /** Makes this process's shards of layers. */
   readonly factory: LayerFactory;
@@ -73,9 +76,7 @@ export abstract class TransformerStage<
   readonly layerLosses: ReadonlySet<string>;
   /** The specifications of all layers of the model, not only of this stage. */
   protected readonly blockOfLayer: BlockOfLayer;
-  /**
-   * The parameters of the embedding, the layers and the final norm, in the order in which forward uses them.
-   */
+  /** The parameters of the embedding, the layers and the final norm, in the order of use in forward. */
   protected readonly bodyParameters: readonly Parameter[];
   readonly #embedding: TransformerEmbedding | undefined;
   /** The norm after the last layer; undefined if norms come after sublayers. */
@@ -131,8 +132,8 @@ export abstract class TransformerStage<
 
   /**
    * The groups of parameters that are used together, in the order of forward: the embedding, each layer, and
-   * the head. Parameter stores that do not keep all parameters gather one group at a time. A tied word
-   * embedding is in two groups.
+   * the head. Parameter stores that keep only shards gather one group at a time. A tied word embedding is in
+   * two groups.
    */
   get units(): readonly ParameterUnit[] {
     const { embedding, blocks, head } = this.#units;
@@ -144,12 +145,12 @@ export abstract class TransformerStage<
     return sumOfCosts(this.blocks.map(({ matmuls }) => matmuls));
   }
 
-  /** Counts the rows of each expert, one entry for each layer with experts. */
+  /** Counts the rows of each expert. There is an entry for each layer with experts. */
   get expertLoads(): readonly ExpertLoad[] {
     return this.blocks.flatMap(({ expertLoads }) => expertLoads);
   }
 
-  /** The highest scores of the heads, one entry for each attention. */
+  /** The highest scores of the heads. There is an entry for each attention. */
   get headScores(): readonly HeadScores[] {
     return this.blocks.flatMap(({ headScores }) => headScores);
   }
@@ -202,7 +203,7 @@ export abstract class TransformerStage<
 
   /**
    * Copies a micro-batch to the device, together with the factors of its losses in the total loss. With
-   * `upload`, passes over micro-batches of equal shapes and equal `variant` differ only in the uploaded
+   * `upload`, passes over micro-batches with equal shapes and equal `variant` differ only in the uploaded
    * tensors.
    */
   protected abstract toDevice(call: ToDevice<Batch>, positions: Positions): OnDevice;
@@ -222,7 +223,7 @@ export abstract class TransformerStage<
 
   /**
    * Returns the first two dimensions of activations: [S, B], or [T, 1] if samples are packed into T rows. The
-   * first dimension counts only rows that this rank owns.
+   * first dimension counts only this rank's rows.
    */
   protected activationRows({ sequenceLength, batchSize }: Batch): readonly [rows: number, columns: number] {
     return [sequenceLength / numOwners(this.sequence), batchSize];
@@ -262,7 +263,7 @@ export abstract class TransformerStage<
     if (this.isLast) return undefined;
     const [output] = started.outputs;
     const boundary = viewTensor(output!);
-    // backward needs only the variable's identity; its values are released once they are sent
+    // backward needs only the variable's identity, so its values are released after sending
     output!.release();
     return boundary;
   }
@@ -388,7 +389,7 @@ export abstract class TransformerStage<
     return this.#finalNorm === undefined ? input : this.#finalNorm.forward(tape, input);
   }
 
-  /** Applies hidden dropout, if there is any in this call. */
+  /** Applies hidden dropout if this call has any. */
   protected dropped(
     tape: Tape,
     input: Variable,
@@ -399,8 +400,8 @@ export abstract class TransformerStage<
   }
 
   #makePositions(batch: Batch, { training }: { readonly training: boolean }): Positions {
-    // evaluation of a complete model keeps no activations, so sharding the sequence would save nothing;
-    // without it, any length is valid
+    // evaluation of a complete model keeps no activations, so sharding the sequence would save nothing.
+    // Without sharding, any length is valid
     const divides = training || !this.isFirst || !this.isLast;
     return this.factory.positions({ length: this.activationRows(batch)[0], divides });
   }

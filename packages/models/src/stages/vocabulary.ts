@@ -44,7 +44,7 @@ export function vocabularyTable(options: VocabularyTableOptions): Parameter {
   });
 }
 
-/** Returns the slice of the padded vocabulary that this process holds. */
+/** Returns this process's slice of the padded vocabulary. */
 const entriesHere = (model: TransformerConfiguration, factory: LayerFactory): Slice =>
   factory.slice({ size: paddedVocabularySize(model), what: 'entries of the padded vocabulary' });
 

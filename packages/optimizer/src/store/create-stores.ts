@@ -7,7 +7,7 @@ import { zero1 } from './zero1-store.js';
 import { zero2 } from './zero2-store.js';
 
 /**
- * The kinds of stores by name, the kind that divides the least first. Flags, runs, dry runs, plans and
+ * The kinds of stores by name. The kind that shards the least is first. Flags, runs, dry runs, plans and
  * searches derive their choices from this list.
  */
 export const stores = { replicated, zero1, zero2, fullySharded } as const satisfies Readonly<
@@ -33,13 +33,13 @@ export interface CreateStoresOptions extends Omit<StoreOptions, 'group'> {
   readonly seed?: number | undefined;
   /** The kind of the stores. Default `replicated`. */
   readonly kind?: StoreName | StoreKind | undefined;
-  /** The process groups of this rank. Default: this process alone. */
+  /** The process groups of this rank. Default: only this process. */
   readonly groups?: ParallelGroups | undefined;
 }
 
 /**
- * Creates the stores of a model's parameters: one for each domain, a set of parameters whose gradients are
- * summed over the same processes.
+ * Creates the stores for a model's parameters: one for each domain. A domain is a set of parameters whose
+ * gradients are summed over the same processes.
  */
 export function createStores(
   parameters: readonly Parameter[],
@@ -48,7 +48,7 @@ export function createStores(
   const chosen: StoreKind = typeof kind === 'string' ? stores[kind] : kind;
   return listDomains(parameters).map(({ view, parameters: ofDomain }) => {
     const group = reductionGroup(groups, view);
-    // one rank has nothing to gather: the values stay
+    // a single rank has nothing to gather, so its values stay in memory
     const isAlone = group === undefined || group.size === 1;
     const { create } = chosen.releasesValues && isAlone ? stores.replicated : chosen;
     const store = create(ofDomain, { ...options, group });

@@ -19,27 +19,28 @@ export interface Bucket extends FlatRange {
 export interface FlatLayout {
   readonly ranges: readonly ParameterRange[];
   /**
-   * Buckets in the order in which gradients become ready: the last parameters first. Together they cover the
-   * buffers.
+   * The buckets in the order in which gradients become ready, beginning with the last parameters. Together
+   * they cover the buffers.
    */
   readonly buckets: readonly Bucket[];
   readonly size: number;
 }
 
 interface FlatLayoutOptions {
-  /** A bucket is closed once it holds this many elements. */
+  /** A bucket is closed when it has this number of elements. */
   readonly bucketSize: number;
-  /** Data-parallel ranks: every bucket is divided into this many equal, aligned slices. */
+  /** The number of data-parallel ranks. Every bucket is divided into this number of equal, aligned slices. */
   readonly numSlices: number;
 }
 
-// 64 elements: 256 bytes of float32, so that every view is aligned for vectors, matmuls and GPU accesses
+// 64 elements, or 256 bytes of float32, so that every view is aligned for vectors, matmuls and GPU accesses
 const alignment = 64;
 
 const roundUp = (value: number, unit: number): number => Math.ceil(value / unit) * unit;
 
 /**
- * Places the parameters one after the other in their order and groups them into buckets from the last one on.
+ * Places the parameters one after the other, in order, and groups them into buckets, beginning with the last
+ * parameter.
  */
 export function flatLayout(
   parameters: readonly Parameter[],
@@ -48,7 +49,7 @@ export function flatLayout(
   return placeBuckets(groupFromTheEnd(parameters, bucketSize), { numSlices });
 }
 
-/** Places groups of parameters one after the other, each as a bucket. */
+/** Places groups of parameters one after the other. Each group is a bucket. */
 export function placeBuckets(
   groups: readonly (readonly Parameter[])[],
   { numSlices }: Pick<FlatLayoutOptions, 'numSlices'>,
@@ -69,13 +70,14 @@ export function placeBuckets(
   return { ranges, buckets: buckets.toReversed(), size: start };
 }
 
-/** Tells whether another pipeline stage has a copy, whose slices must be the same. */
+/**
+ * Returns true if another pipeline stage has a copy of the parameter. The slices of both must be the same.
+ */
 export const hasCopyElsewhere = ({ copiedOver }: Parameter): boolean => copiedOver.includes('pp');
 
 /**
- * Groups the parameters in their order, starting with the last one; the first group may stay small. A
- * parameter with a copy on another pipeline stage gets a bucket of its own, so that its slices are the same
- * on both stages.
+ * Groups the parameters in order, beginning with the last. The first group may stay small. A parameter with a
+ * copy on another pipeline stage has a separate bucket, so that its slices are the same on both stages.
  */
 function groupFromTheEnd(parameters: readonly Parameter[], size: number): Parameter[][] {
   const groups: Parameter[][] = [];
@@ -98,7 +100,7 @@ export function takeSlice({ start, end }: FlatRange, index: number, count: numbe
   return { start: start + index * length, end: start + (index + 1) * length };
 }
 
-/** Returns the common part of two ranges, if there is one. */
+/** Returns the intersection of two ranges; undefined if it is empty. */
 export function intersectRanges(left: FlatRange, right: FlatRange): FlatRange | undefined {
   const [start, end] = [Math.max(left.start, right.start), Math.min(left.end, right.end)];
   return start < end ? { start, end } : undefined;

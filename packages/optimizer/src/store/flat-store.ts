@@ -35,8 +35,8 @@ interface Division {
 }
 
 /**
- * One flat buffer for each kind of state, with every parameter a view into it: the optimizer runs over long
- * ranges, and gradients are reduced in contiguous buckets. Order: as the parameters come.
+ * A flat buffer for each kind of state, in the order of the parameters, which are views of the buffer. The
+ * optimizer thus processes long ranges, and gradients are reduced in contiguous buckets.
  *
  *   model       the compute dtype
  *   gradients   main gradients, in float32 or bfloat16, of all elements or of the owned ranges
@@ -57,7 +57,7 @@ export abstract class FlatStore implements ParameterStore {
   readonly frozen: readonly Parameter[];
   readonly owned: readonly FlatRange[];
   readonly counted: readonly FlatRange[];
-  /** Buckets in the order in which their gradients become ready. */
+  /** The buckets, in the order in which their gradients become ready. */
   protected readonly buckets: readonly Bucket[];
   readonly #model: Tensor;
   readonly #gradients: StoredGradients;
@@ -212,12 +212,12 @@ export abstract class FlatStore implements ParameterStore {
   abstract waitForValues(): void;
 }
 
-/** The parts of a parameter that this rank owns, each in one owned range. */
+/** Returns the slices of a parameter that this rank owns. Each is in a single owned range. */
 export function listOwnedParts({ owned }: Pick<ParameterStore, 'owned'>, range: FlatRange): FlatRange[] {
   return owned.map((each) => intersectRanges(each, range)).filter((part) => part !== undefined);
 }
 
-/** Writes the float32 values of a parameter to the master values of the parts that this rank owns. */
+/** Writes the float32 values of a parameter to the master values that this rank owns. */
 export function writeOwnedParts(
   store: Pick<ParameterStore, 'owned' | 'masterValues'>,
   range: FlatRange,

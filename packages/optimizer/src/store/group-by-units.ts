@@ -9,11 +9,11 @@ interface GroupOfUnits {
 }
 
 /**
- * Groups parameters by the units in which they are used, keeping their order: a tied embedding, which is used
- * in two units, is in a group of its own. So is a parameter with a copy elsewhere,
- * so that both are divided alike.
+ * Groups parameters by the units that use them, in order. A tied embedding, which two units use, is a
+ * separate group. A parameter with a copy on another stage is also a separate group, so that both copies are
+ * divided in the same way.
  *
- * @throws UsageError MTL_UNIT for a parameter that is in no unit
+ * @throws UsageError MTL_UNIT for a parameter without a unit
  */
 export function groupByUnits(
   parameters: readonly Parameter[],

@@ -32,9 +32,9 @@ export function packedStarts(ranges: readonly FlatRange[]): { starts: readonly n
 }
 
 /**
- * The values of the ranges that a rank updates: the float32 master values that are trained, and the model's
- * values to which they are rounded. In float32 both are the same memory; otherwise master values are stored
- * one range after the other; with remainders only their lower halves, in bytes.
+ * The values of the ranges that a rank updates: the float32 master values, which are trained, and the rounded
+ * values for the model. For a float32 model, both are the same memory. Otherwise the master values are stored
+ * one range after the other, or with remainders only their lower halves, in bytes.
  */
 export class OwnedValues {
   readonly #options: OwnedValuesOptions;
@@ -128,7 +128,7 @@ export class OwnedValues {
 }
 
 /**
- * Returns the place of the first element of a range, given the places of the owned ranges.
+ * Returns the place of a range's first element, given the places of the owned ranges.
  *
  * @throws UsageError MTL_GROUP if this rank does not own the range
  */

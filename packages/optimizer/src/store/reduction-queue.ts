@@ -4,17 +4,17 @@ import { UsageError } from '@mtl/errors';
 import type { Bucket } from './flat-layout.js';
 
 /**
- * Starts the reduction of main gradients bucket by bucket, each as soon as it is ready. Buckets start in
- * their order on every rank, whatever the order of readiness.
+ * Starts the reduction of main gradients bucket by bucket, as soon as a bucket is ready. All ranks start the
+ * buckets in the same order, whatever the order in which gradients become ready.
  */
 export class ReductionQueue {
   readonly #buckets: readonly Bucket[];
   readonly #chunks: ReadonlyMap<number, readonly Parameter[]>;
   readonly #start: (bucket: Bucket) => Work;
   readonly #bucketNumbers = new Map<Parameter, number>();
-  /** The number of chunks whose last backward has not made the gradient of a parameter ready. */
+  /** For each parameter, the number of chunks whose last backward has not made its gradient ready yet. */
   #numAwaited = new Map<Parameter, number>();
-  /** Parameters whose gradients the last backward of a chunk has not made ready yet. */
+  /** The parameters whose gradients the last backward of a chunk has not made ready yet. */
   #running = new Set<Parameter>();
   #numMissing: number[] = [];
   #works: Work[] = [];
@@ -45,8 +45,8 @@ export class ReductionQueue {
   }
 
   /**
-   * Announces that the next backward is the last one of a model chunk before the step: a bucket is reduced as
-   * soon as it is ready.
+   * Announces that the next backward is the last backward of a model chunk before the step. A bucket is
+   * reduced as soon as it is ready.
    */
   arm(chunk = 0): void {
     this.#running = new Set(this.#chunks.get(chunk));
@@ -78,7 +78,7 @@ export class ReductionQueue {
         { expected: 'all uses of a parameter on one tape, so that the last one makes its gradient ready' },
       );
     }
-    // not running: an earlier micro-batch, of this chunk or of another that uses the parameter as well
+    // the gradient is from an earlier micro-batch of a chunk that uses the parameter
     if (!this.#running.delete(parameter)) return;
     this.#numAwaited.set(parameter, numAwaited - 1);
     if (numAwaited > 1) return;

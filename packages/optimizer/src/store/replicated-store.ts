@@ -2,9 +2,7 @@ import type { Parameter } from '@mtl/autograd';
 import { FlatStore } from './flat-store.js';
 import type { ListedStore, StoreOptions } from './parameter-store.js';
 
-/**
- * A store in which every rank of the group keeps and updates everything, from gradients that are all-reduced.
- */
+/** A store in which every rank of the group keeps and updates everything, using all-reduced gradients. */
 export class ReplicatedStore extends FlatStore {
   constructor(parameters: readonly Parameter[], options: StoreOptions) {
     super(parameters, options, { isDivided: false });

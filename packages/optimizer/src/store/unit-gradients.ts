@@ -7,7 +7,7 @@ import { placeOfRange } from './owned-values.js';
 import type { SharedGradients, StoredGradients } from './stored-gradients.js';
 import type { UnitBucket, UnitLayout } from './unit-layout.js';
 
-/** Gradients whose sums over the ranks are under way. */
+/** The sums of gradients over the ranks that are in progress. */
 interface PendingReduction {
   readonly work: Work;
   readonly gradients: WholeGradients;
@@ -163,12 +163,12 @@ class WholeGradients {
     return this.#whole !== undefined;
   }
 
-  /** True if a backward pass has completed gradients of the bucket since they were taken. */
+  /** True if a backward pass has completed gradients of the bucket since the last call that took them. */
   get isReady(): boolean {
     return this.#isReady;
   }
 
-  /** Returns the gradients, zeros if no operation wrote any; the caller disposes of the tensor. */
+  /** Returns the gradients, zeros if no operation wrote any. The caller disposes of the tensor. */
   takeWhole(): Tensor {
     const whole = this.#whole ?? this.#allocate();
     for (const { parameter } of this.#bucket.ranges) parameter.keepGradient();

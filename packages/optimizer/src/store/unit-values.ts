@@ -4,7 +4,7 @@ import { UsageError } from '@mtl/errors';
 import { Tensor } from '@mtl/kernels';
 import type { Bucket } from './flat-layout.js';
 
-/** The values of a bucket; each rank holds a slice. */
+/** The values of a bucket. Each rank holds a slice. */
 export interface ShardedValues {
   readonly bucket: Bucket;
   readonly units: readonly ParameterUnit[];
@@ -12,13 +12,13 @@ export interface ShardedValues {
   readonly shard: Tensor;
 }
 
-/** The largest number of units of layers whose values are present at the same time. */
+/** The largest number of layer units whose values are present at the same time. */
 const mostUnitsOfLayers = 2;
 
 /**
- * The values of units while they are used: they are gathered when a unit is acquired, or before, while the
- * unit before it is used. A unit of a layer stays until two other units of layers need the memory; a root
- * unit stays. Values that were updated are gathered again (`forget`).
+ * The values of units while they are used. They are gathered when a unit is acquired, or in advance, while
+ * the previous unit is used. The values of a layer unit stay until two other layer units need the memory. The
+ * values of a root unit stay always. After an update, values are gathered again (`forget`).
  */
 export class UnitValues {
   readonly #units: readonly ParameterUnit[];
@@ -27,7 +27,7 @@ export class UnitValues {
   readonly #used = new Set<ParameterUnit>();
   /** The number of the unit that was acquired last. */
   #previous = -1;
-  /** 1 while units are acquired in the order of forward, -1 while backward acquires them. */
+  /** 1 while forward acquires units, -1 while backward acquires them. */
   #direction = 1;
 
   constructor(
@@ -58,7 +58,7 @@ export class UnitValues {
     this.#prefetch(this.#unitAfter(this.#units.indexOf(unit)));
   }
 
-  /** Refuses reads of the unit's values from now on, unless another unit in use has them. */
+  /** From now on, rejects reads of the unit's values, unless another unit in use shares them. */
   release(unit: ParameterUnit): void {
     this.#used.delete(unit);
     for (const values of this.#ofUnit(unit)) {
@@ -66,7 +66,7 @@ export class UnitValues {
     }
   }
 
-  /** Frees the gathered values of a bucket, since its slices change. */
+  /** Frees the gathered values of a bucket, because its slices change. */
   forget(bucket: Bucket): void {
     for (const values of this.#values) if (values.bucket === bucket) values.free();
   }
@@ -92,8 +92,8 @@ export class UnitValues {
   }
 
   /**
-   * Frees the values of layers that are not in use, those first that are farthest from `unit`, until there is
-   * room for `unit`. Returns whether there is.
+   * Frees the values of unused layers until there is room for `unit`, beginning with the layers farthest from
+   * `unit`. Returns true if there is room.
    */
   #makeRoom(unit: ParameterUnit): boolean {
     if (unit.isRoot) return true;
@@ -129,7 +129,7 @@ export class UnitValues {
   }
 }
 
-/** A bucket whose values are gathered into memory that exists only while it is needed. */
+/** A bucket with gathered values, in memory that exists only as long as needed. */
 class GatheredBucket {
   readonly bucket: Bucket;
   readonly units: readonly ParameterUnit[];
@@ -151,7 +151,7 @@ class GatheredBucket {
     return this.#whole !== undefined;
   }
 
-  /** Starts to gather the values, unless they are there or on their way. */
+  /** Starts to gather the values, unless they are present or being gathered. */
   startGather(): void {
     if (this.#whole !== undefined) return;
     const { dtype, device } = this.#shard;
@@ -166,13 +166,13 @@ class GatheredBucket {
     });
   }
 
-  /** Waits for the values, and lets them be read. */
+  /** Waits for the values, and allows reads. */
   show(): void {
     this.#finishGather();
     for (const { parameter } of this.bucket.ranges) parameter.deferData(undefined);
   }
 
-  /** Refuses reads of the values. */
+  /** Rejects reads of the values. */
   hide(): void {
     for (const { parameter } of this.bucket.ranges) parameter.deferData(() => refuseRead(parameter));
   }

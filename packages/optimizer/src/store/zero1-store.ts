@@ -53,8 +53,8 @@ export const zero1 = {
 } as const satisfies ListedStore;
 
 /**
- * The gathers of parameters that are under way. A parameter waits for its bucket when it is next read, so
- * that gathers overlap with the forward pass unless `finish` is called.
+ * The gathers of parameters in progress. The next read of a parameter waits for its bucket, so that gathers
+ * overlap with the forward pass, unless `finish` is called.
  */
 class ParameterGatherer {
   #works: Work[] = [];
@@ -72,8 +72,8 @@ class ParameterGatherer {
   }
 
   /**
-   * Waits until nothing writes into the buffers any more, so that they can be freed. A failed operation has
-   * ended too; the reader of its result gets the error.
+   * Waits until no operation writes into the buffers, so that they can be freed. Failed operations count as
+   * ended. The reader of their result gets the error.
    */
   abandon(): void {
     for (const work of this.#works) {

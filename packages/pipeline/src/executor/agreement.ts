@@ -12,11 +12,11 @@ interface AgreeOnPlacementOptions {
 }
 
 /**
- * Returns the rank of each chunk, in the order of the model, from the chunks that each rank holds. All ranks
- * of the group call it.
+ * Returns the rank of each chunk, in the order of the model, given the chunks of each rank. All ranks of the
+ * group call it.
  *
  * @throws UsageError `MTL_STAGE` for a chunk that is first or last in the wrong place
- * @throws ConfigurationError `MTL_PIPELINE_STAGES`, on all ranks, unless every chunk is on exactly one
+ * @throws ConfigurationError `MTL_PIPELINE_STAGES`, on all ranks, unless every chunk is on exactly one rank
  */
 export function agreeOnPlacement({ stages, group, device }: AgreeOnPlacementOptions): readonly number[] {
   const chunks = [...stages.keys()];
@@ -58,7 +58,7 @@ export function agreeOnPlacement({ stages, group, device }: AgreeOnPlacementOpti
   return ranks.slice(0, numChunks);
 }
 
-/** A description of a step; all ranks of a pipeline must have the same one. */
+/** A description of a step. All ranks of a pipeline must have the same description. */
 interface StepDescription {
   readonly schedule: PipelineSchedule;
   readonly dtype: DType;
@@ -67,14 +67,14 @@ interface StepDescription {
 }
 
 /**
- * The number of leading dimensions that are compared as plain numbers, so that an error can print them.
- * Further dimensions enter only the digest.
+ * The number of leading dimensions that are compared as plain numbers, so that an error can print them. The
+ * digest covers further dimensions.
  */
 const shownDims = 6;
 
 /**
  * Compares the steps that the ranks of a pipeline are about to run. Each rank communicates a few bytes, so
- * that a difference is found before messages of unequal sizes are exchanged.
+ * that a difference is found before any message with a wrong size is sent.
  *
  * @throws ConfigurationError `MTL_PIPELINE_MISMATCH`, on all ranks, naming two ranks that differ
  */

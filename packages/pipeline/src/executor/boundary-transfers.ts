@@ -11,21 +11,21 @@ interface BoundaryTransfersOptions {
   readonly device: Device;
   /** Returns the shape of the boundary tensors of a micro-batch. */
   readonly findShape: (microBatch: number) => readonly number[];
-  /** The receives, in the order in which they are posted. */
+  /** The receives, in the order of posting. */
   readonly receives: readonly Transfer[];
 }
 
 /** A boundary tensor that this rank is receiving. */
 interface Incoming {
   readonly tensor: Tensor;
-  /** The part of the tensor that this replica receives; undefined if it receives the whole tensor. */
+  /** The section of the tensor that this replica receives; undefined if it receives the complete tensor. */
   readonly part: Tensor | undefined;
   readonly work: Work;
 }
 
 /**
- * The boundary tensors of one step: receives are posted in advance, sends are waited for at the end of the
- * step, and tensors between two chunks of this rank are passed on without a copy.
+ * The boundary tensors of a step. Receives are posted in advance. The end of the step waits for sends.
+ * Tensors between two chunks of this rank are passed on without a copy.
  */
 export class BoundaryTransfers {
   readonly #options: BoundaryTransfersOptions;
@@ -54,8 +54,8 @@ export class BoundaryTransfers {
   }
 
   /**
-   * Waits for a boundary tensor whose receive has been posted, or that this rank made itself, and returns it.
-   * The caller disposes it.
+   * Waits for a boundary tensor and returns it. Its receive must have been posted, or this rank must have
+   * made it. The caller disposes of it.
    */
   take(transfer: Transfer): Tensor {
     const key = formatKey(transfer);
@@ -67,8 +67,8 @@ export class BoundaryTransfers {
     const { tensor, part, work } = this.#incoming.get(key)!;
     work.wait();
     if (part !== undefined) {
-      // All replicas run this all-gather at the same position in their order of collectives, so the group can
-      // also serve the replicas' other operations.
+      // all replicas run this all-gather at the same position in their order of collectives, so the group can
+      // also serve the replicas' other operations
       this.#replicas!.allGather({ output: tensor, input: part }).wait();
       part.dispose();
     }
@@ -112,7 +112,7 @@ export class BoundaryTransfers {
     this.#sends = [];
   }
 
-  /** Returns this replica's part of a boundary tensor, 1/t of its elements; undefined without replicas. */
+  /** Returns this replica's section of a boundary tensor, 1/t of its elements; undefined without replicas. */
   #viewPart(tensor: Tensor): Tensor | undefined {
     if (this.#replicas === undefined) return undefined;
     const size = tensor.size / this.#replicas.size;
@@ -133,7 +133,7 @@ export class BoundaryTransfers {
   }
 }
 
-/** Returns whether a send is complete; throws the error of a send that has failed. */
+/** Returns true if a send is complete; throws the error of a send that has failed. */
 function isReaped(work: Work): boolean {
   if (!work.isDone) return false;
   work.wait();

@@ -4,9 +4,9 @@ import type { Stage, StageForward, StageLoss, Upload } from '../stage.js';
 import type { RecordingRules } from './recording-rules.js';
 
 /**
- * Tensors on a device that keep their addresses, so that new values can be copied into them for each launch.
- * A tensor is identified by its position in the order of uploads and copies, its shape and its dtype. Tensors
- * marked by `keep` exist until the end; other tensors are replaced if the next upload at their position has
+ * Tensors on a device with fixed addresses, so that new values can be copied into them for each launch. A
+ * tensor is identified by its position in the order of uploads and copies, its shape and its dtype. Tensors
+ * marked by `keep` exist until the end. Other tensors are replaced if the next upload at their position has
  * another shape or dtype.
  */
 class FixedTensors {
@@ -16,14 +16,14 @@ class FixedTensors {
 
   /**
    * Restarts at the first fixed tensor. Each call of the returned function copies values into the next tensor
-   * and returns a view of it.
+   * and returns a view of this tensor.
    */
   upload(): Upload {
     this.#used = [];
     return (values, options) => this.#next(options, (tensor) => tensor.write(values));
   }
 
-  /** Copies a tensor on the device into the next tensor and returns a view of it. */
+  /** Copies a tensor on the device into the next fixed tensor and returns a view of the latter. */
   copy(input: Tensor): Tensor {
     const { shape, dtype, device } = input;
     return this.#next({ shape, dtype, device }, (output) => cast({ output, input }));
@@ -89,13 +89,13 @@ interface GraphSlotOptions<Batch> {
 type Halves = 'together' | 'apart';
 type BackwardCall = Parameters<Stage<unknown>['backwardInput']>[0];
 
-/** The recorded passes over micro-batches of one shape. The tensors are in the slot's memory. */
+/** The recorded passes for micro-batches of a shape. The tensors are in the slot's memory. */
 interface Recording {
   readonly shapes: string;
   readonly forward: DeviceGraph;
   /** Absent on the last stage. */
   readonly output: Tensor | undefined;
-  /** The graph of the whole backward, or of its input half. */
+  /** The graph of the complete backward, or of its input half. */
   backward?: DeviceGraph;
   /** The graph of the weight half, if backward is split. */
   weight?: DeviceGraph;
@@ -105,7 +105,7 @@ interface Recording {
   losses?: readonly StageLoss[];
 }
 
-/** A micro-batch between its forward and its backward, and how its passes are run. */
+/** A micro-batch between its forward and its backward, and the way its passes run. */
 interface InFlight<Batch> {
   /** The inputs of forward; `input` is the slot's own copy if passes are graphs. */
   readonly call: StageForward<Batch>;
@@ -116,14 +116,14 @@ interface InFlight<Batch> {
 }
 
 /**
- * Memory and graphs for one micro-batch at a time: its passes over a stage are recorded once and then
- * launched. A stage has one slot for each micro-batch in flight. A slot holds:
- * - memory for all tensors of the passes; no other pass uses it between forward and backward of the
+ * Memory and graphs for one micro-batch at a time. Its passes through a stage are recorded once and then
+ * launched. A stage has a slot for each micro-batch in flight. A slot contains:
+ * - memory for all tensors of the passes, which no other pass uses between forward and backward of the
  *   micro-batch
  * - fixed tensors for the inputs
  * - the graphs of each shape
  *
- * The outputs are copied, since they may still be in transfer when the graphs are launched again.
+ * The outputs are copied, because they may still be in transfer when the graphs are launched again.
  */
 export class GraphSlot<Batch> {
   readonly #options: GraphSlotOptions<Batch>;
@@ -139,12 +139,12 @@ export class GraphSlot<Batch> {
     this.#memory = new GraphMemory(options.device);
   }
 
-  /** True if the slot has no micro-batch in flight: after its backward, before the next forward. */
+  /** True if the slot has no micro-batch in flight, that is, after a backward and before the next forward. */
   get isFree(): boolean {
     return this.#inFlight === undefined;
   }
 
-  /** Runs the stage's `forward`. `isAlone`: the operations are launched one by one, without a graph. */
+  /** Runs the stage's `forward`. `isAlone`: true to launch the operations one by one, without a graph. */
   forward(call: StageForward<Batch>, { isAlone }: { readonly isAlone: boolean }): Tensor | undefined {
     const { stage, rules } = this.#options;
     this.#losses = undefined;
@@ -321,8 +321,8 @@ export class GraphSlot<Batch> {
   }
 
   /**
-   * Runs a pass without a graph, in the memory of the graphs, which is idle meanwhile, or in the device's
-   * memory if there are no graphs.
+   * Runs a pass without a graph. It uses the graphs' memory, which is idle, or the device's memory if there
+   * are no graphs.
    */
   #runEagerly<Result>(pass: () => Result): Result {
     const isOver = this.#options.rules.isOver && this.#recordings.size === 0;
@@ -337,7 +337,7 @@ export class GraphSlot<Batch> {
       this.#memory.dispose();
       this.#hasMemory = false;
     } catch (error) {
-      // losses of this step may still use this memory: the release is tried again before every pass
+      // losses of this step may still use this memory, so the release is tried again before every pass
       if (!(error instanceof KernelError) || error.code !== 'MTL_ARGUMENT') throw error;
     }
   }

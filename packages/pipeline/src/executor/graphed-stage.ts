@@ -5,18 +5,18 @@ import { GraphSlot } from './graph-slot.js';
 import { RecordingRules } from './recording-rules.js';
 
 export interface GraphedStageOptions<Batch> {
-  /** A model, or a model chunk of a pipeline, whose passes do not communicate with other processes. */
+  /** A model, or a model chunk of a pipeline. Its passes must not communicate with other processes. */
   readonly stage: Stage<Batch>;
   /** A device with graphs (`supportsGraphs`). */
   readonly device: Device;
   /**
-   * Called before passes are recorded or launched. It must finish the communication that a stage would
-   * otherwise wait for when it reads its tensors (gathered parameters, for example).
+   * Called before passes are recorded or launched. It must finish the communication for which the stage would
+   * otherwise wait when reading its tensors (gathered parameters, for example).
    */
   readonly beforePasses?: (() => void) | undefined;
   /**
-   * True if, in every step, the micro-batch that completes the gradients runs without a graph, so that hooks
-   * on gradients can start reductions. Default: false.
+   * True if the micro-batch that completes the gradients of a step runs without a graph, so that hooks on
+   * gradients can start reductions. Default: false.
    */
   readonly lastRunsEagerly?: boolean | undefined;
   /** Called once, when passes are first launched as graphs. */
@@ -26,24 +26,24 @@ export interface GraphedStageOptions<Batch> {
 }
 
 /**
- * A stage whose passes are recorded (CUDA graphs) and then launched with one call each, in place of some
- * hundreds of operations. The first micro-batch of a shape runs without a graph, so that libraries choose
- * their algorithms; later micro-batches are recorded once in every slot and then launched. A slot holds the
- * memory of one micro-batch in flight (`GraphSlot`); there are as few slots as the schedule has micro-batches
- * in flight at once. Evaluation runs without graphs. Results have the same bits as without graphs.
+ * A stage with recorded passes (CUDA graphs). A single call launches a pass, in place of some hundreds of
+ * operations. The first micro-batch of a shape runs without a graph, so that libraries choose their
+ * algorithms. Later micro-batches are recorded once in every slot and then launched. A slot has the memory of
+ * one micro-batch in flight (`GraphSlot`). The number of slots is the schedule's maximum number of
+ * micro-batches in flight. Evaluation runs without graphs. Results have the same bits as without graphs.
  */
 export class GraphedStage<Batch> implements Stage<Batch> {
   readonly #options: GraphedStageOptions<Batch>;
   readonly #rules: RecordingRules;
   readonly #slots: GraphSlot<Batch>[];
-  /** The slots in use by micro-batch, from the start of its forward to the end of its backward. */
+  /** The slots in use, by micro-batch, from the start of forward to the end of backward. */
   readonly #inFlight = new Map<number, GraphSlot<Batch>>();
   /** The slots that hold losses, by micro-batch, until the losses are taken. */
   readonly #losses = new Map<number, GraphSlot<Batch>>();
 
   /**
-   * @throws ConfigurationError `MTL_CUDA_GRAPHS` for a stage without `load`, since its passes differ in more
-   *   than the values of tensors
+   * @throws ConfigurationError `MTL_CUDA_GRAPHS` for a stage without `load`, because its passes differ in
+   *   more than the values of tensors
    * @throws KernelError `MTL_UNSUPPORTED` for a device without graphs
    */
   constructor(options: GraphedStageOptions<Batch>) {

@@ -12,17 +12,18 @@ import { BoundaryTransfers } from './boundary-transfers.js';
 
 export interface PipelineOptions<Batch> {
   /**
-   * The model chunks of this rank, by chunk number: chunk 0 holds the embedding, the last one the head.
+   * The model chunks of this rank, by chunk number. Chunk 0 has the embedding, and the last chunk has the
+   * head.
    */
   readonly stages: ReadonlyMap<number, Stage<Batch>>;
   /**
-   * Returns the schedule of a step with `numMicroBatches` micro-batches; called once for each number.
+   * Returns the schedule of a step with `numMicroBatches` micro-batches. Called once for each number.
    * Default: the schedule of a model in one stage.
    */
   readonly schedule?: (numMicroBatches: number) => PipelineSchedule;
   /**
-   * The ranks of the pipeline, one for each rank of the schedule; undefined if the whole model is on this
-   * rank.
+   * The ranks of the pipeline, which correspond to the ranks of the schedule; undefined if the complete model
+   * is on this rank.
    */
   readonly group?: ProcessGroup | undefined;
   /**
@@ -32,8 +33,8 @@ export interface PipelineOptions<Batch> {
    */
   readonly replicas?: ProcessGroup | undefined;
   /**
-   * The rank of each chunk, if the caller knows it; the ranks then do not compare their chunks, which suits a
-   * dry run of one rank. Default: the ranks compare their chunks.
+   * The rank of each chunk, if the caller knows it. The ranks then do not compare their chunks, which is
+   * necessary in a dry run of one rank. Default: the ranks compare their chunks.
    */
   readonly placement?: readonly number[] | undefined;
   /** The dtype of the boundary tensors. Default float32. */
@@ -46,28 +47,28 @@ export interface PipelineOptions<Batch> {
 
 type Defaulted = 'schedule' | 'dtype' | 'device';
 
-/** The data of one step and its callbacks. */
+/** The data and callbacks of a step. */
 export interface PipelineStep<Batch> {
   /** The micro-batches, the same on all ranks of the pipeline. */
   readonly batches: readonly Batch[];
   readonly lossFactors: LossFactors;
   /**
-   * Called with each loss that a chunk of this rank computes for a micro-batch, after the input half of its
-   * backward (or forward in an evaluation). The loss is freed after the call.
+   * Called with each loss that a chunk of this rank computes for a micro-batch, after the input half of
+   * backward (or after forward in an evaluation). The loss is freed after the call.
    */
   readonly onLoss: (loss: StageLoss, microBatch: number) => void;
 }
 
 export interface TrainingStep<Batch> extends PipelineStep<Batch> {
   /**
-   * Called before the chunk's last backward pass (B, or W if backward is split), after which its weight
-   * gradients are complete.
+   * Called before the chunk's last backward pass (B, or W if backward is split). After this pass, the chunk's
+   * weight gradients are complete.
    */
   readonly beforeLastBackward?: ((chunk: number) => void) | undefined;
 }
 
 /**
- * The maximum number of remembered combinations of shapes; all are forgotten when it is reached. Training
+ * The maximum number of remembered combinations of shapes. When it is reached, all are forgotten. Training
  * with a fixed batch size stays below it.
  */
 const maximumCompared = 1024;
@@ -82,13 +83,13 @@ interface PreparedStep {
   readonly schedule: PipelineSchedule;
   readonly training: MessagePlan;
   readonly evaluation: MessagePlan;
-  /** For each chunk on this rank, the micro-batch whose backward comes last. */
+  /** For each chunk on this rank, the micro-batch with the last backward. */
   readonly completing: ReadonlyMap<number, number>;
 }
 
 /**
  * Runs the forward and backward passes of a model that is split into chunks, in the order of a schedule. All
- * ranks of the group construct it and call `run` and `evaluate` in the same order.
+ * ranks of the group construct a pipeline and call `run` and `evaluate` in the same order.
  *
  * Receives are posted one pass before the pass that needs them. The end of the step waits for the sends. The
  * memory of a boundary tensor is released when the tensor has been used or sent. A pass waits only for its
@@ -111,7 +112,7 @@ export class Pipeline<Batch> {
 
   /**
    * @throws ConfigurationError `MTL_PIPELINE_STAGES` unless every chunk is on exactly one rank
-   * @throws UsageError `MTL_STAGE` for a stage that is first or last in the wrong place
+   * @throws UsageError `MTL_STAGE` for a first or last stage at a wrong position
    */
   constructor(options: PipelineOptions<Batch>) {
     const { stages, group, placement, schedule = oneStage, dtype = 'float32', device = 'cpu' } = options;
@@ -127,9 +128,9 @@ export class Pipeline<Batch> {
    * Runs forward and backward of all micro-batches. After an error call `abandon`.
    *
    * @throws ConfigurationError `MTL_SCHEDULE_INVALID` for a schedule that cannot run,
-   *   `MTL_PIPELINE_PLACEMENT` for one with other chunks than the pipeline, `MTL_PIPELINE_MISMATCH` if ranks
-   *   have different schedules or boundary tensors, `MTL_PIPELINE_REPLICAS` for boundary tensors that cannot
-   *   be divided evenly; also the errors of stages and group
+   *   `MTL_PIPELINE_PLACEMENT` for a schedule with other chunks than the pipeline, `MTL_PIPELINE_MISMATCH` if
+   *   ranks have different schedules or boundary tensors, `MTL_PIPELINE_REPLICAS` for boundary tensors that
+   *   cannot be divided evenly; also the errors of stages and group
    */
   run(step: TrainingStep<Batch>): void {
     const { training } = this.#prepare(step.batches);
@@ -311,10 +312,7 @@ export class Pipeline<Batch> {
     );
   }
 
-  /**
-   * Checks that all ranks expect the same boundary tensors, for each combination of shapes that is not among
-   * the remembered ones.
-   */
+  /** Checks that all ranks expect the same boundary tensors, for each new combination of shapes. */
   #compare(schedule: PipelineSchedule, batches: readonly Batch[]): void {
     const { group, replicas, device, dtype } = this.#options;
     const shapes = batches.map((batch) => this.#boundaryShape(batch));
@@ -330,7 +328,7 @@ export class Pipeline<Batch> {
         { expected: `a number of elements that divides by ${numReplicas}` },
       );
     }
-    // all ranks compare the same steps, so their sets reach the limit and are cleared in the same step
+    // all ranks compare the same steps, so their sets reach the limit in the same step
     if (this.#compared.size >= maximumCompared) this.#compared.clear();
     this.#compared.add(key);
   }

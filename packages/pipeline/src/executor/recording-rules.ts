@@ -1,7 +1,7 @@
 import { MtlError } from '@mtl/errors';
 import type { DeviceGraph, GraphMemory } from '@mtl/kernels';
 
-/** Codes of errors of a recording after which the operations of the passes are launched one by one. */
+/** Codes of recording errors. After such an error, the operations of the passes are launched one by one. */
 const refusals: readonly string[] = ['MTL_CAPTURE', 'MTL_OUT_OF_MEMORY'];
 
 /**
@@ -18,9 +18,9 @@ interface RecordingRulesOptions {
 }
 
 /**
- * Decides which passes of a stage are recorded: passes of a shape that has run before, so that libraries have
- * chosen their algorithms; none after the device has refused to record one. Reports once that passes are
- * launched as graphs, and once for each reason that some passes are not.
+ * Decides which passes of a stage are recorded. A pass is recorded if its shape has run before, so that
+ * libraries have chosen their algorithms. After the device has refused to record a pass, none is recorded.
+ * Reports once that passes are launched as graphs, and once for each reason that prevents it.
  */
 export class RecordingRules {
   readonly #options: RecordingRulesOptions;
@@ -42,7 +42,7 @@ export class RecordingRules {
   }
 
   /**
-   * Returns whether passes of a shape are to be recorded. Call it once for each micro-batch without graphs.
+   * Returns true if passes of a shape are to be recorded. Call it once for each micro-batch without graphs.
    */
   isToBeRecorded(shapes: string): boolean {
     if (this.#isOver) return false;
@@ -68,9 +68,9 @@ export class RecordingRules {
   }
 
   /**
-   * Records the graph of `body`. Returns undefined if the device refuses to record it or has no memory for
-   * it; this is reported once, and no other graph is recorded. Operations that are launched one by one do not
-   * use graph memory, so there may be enough memory for them.
+   * Records the graph of `body`. Returns undefined if the device refuses to record the graph or lacks the
+   * memory. This is reported once, and no other graph is recorded. Without graphs, operations need no graph
+   * memory, so the device's memory may be enough.
    */
   record(memory: GraphMemory, body: () => void): DeviceGraph | undefined {
     try {

@@ -11,7 +11,7 @@ import {
 } from '../schedules.js';
 import { measureStep } from './measured-step.js';
 
-/** Returns the spans that ranks would record if they followed a simulation, with 1 ms per unit of time. */
+/** Returns the spans that ranks would record in a simulation, with 1 ms per unit of time. */
 function makeSpans({ ranks }: Simulation): RecordedSpan[][] {
   const origin = 123e9;
   return ranks.map(({ passes }) => {
@@ -19,7 +19,7 @@ function makeSpans({ ranks }: Simulation): RecordedSpan[][] {
       const convertTime = (time: number): number => origin + 1e6 * time;
       return { ...action, startNs: convertTime(start), endNs: convertTime(end) };
     });
-    // spans that are not passes, and the order in which spans were recorded, do not matter
+    // other spans than passes, and the order of recording, do not matter
     const step: RecordedSpan = { kind: 'step', startNs: origin - 5e6, endNs: origin + 1e12 };
     return [step, ...spans.toReversed()];
   });
@@ -63,7 +63,7 @@ describe('a measured step', () => {
     expect(measured.makespan).toBe(slow.makespan);
     expect(replayStep(measured)).toEqual(quick);
     expect(predictStep(measured, { communication: 0.5 })).toEqual(measured);
-    // one forward of the last rank takes three times as long, which does not change the medians
+    // a forward of the last rank takes three times as long, which does not change the medians
     const [first, last] = makeSpans(quick);
     const uneven = [
       first!,

@@ -11,13 +11,13 @@ import type { RecordedSpan } from './pipeline-recorder.js';
 const millisecond = 1e6;
 
 /**
- * Converts one measured step to the form of a simulated step, so that both can be shown in the same way.
- * Times are milliseconds since the start of the first pass of any rank; the step ends with the last pass
- * (optimizer and gradient reduction are not part of it). Schedule and placement are derived from the passes.
+ * Converts a measured step to the form of a simulated step, so that both can be shown in the same way. Times
+ * are milliseconds since the start of the first pass of any rank. The step ends with the last pass, before
+ * gradient reduction and optimizer. Schedule and placement are derived from the passes.
  *
- * @param ranks the spans of each rank of the pipeline in this step, on one clock; spans that are not passes
+ * @param ranks the spans of each rank of the pipeline in this step, on one clock. Spans that are not passes
  *   are ignored
- * @throws DataError `MTL_TRACE` if the passes are not one whole step
+ * @throws DataError `MTL_TRACE` if the passes are not one complete step
  */
 export function measureStep(
   ranks: ReadonlyArray<readonly RecordedSpan[]>,
@@ -55,8 +55,8 @@ function followedSchedule(actions: ReadonlyArray<readonly ScheduleAction[]>, nam
   const placement = Array.from({ length: homes.size }, (_, chunk) => homes.get(chunk) ?? -1);
   const numMicroBatches = all.reduce((most, { microBatch }) => Math.max(most, microBatch + 1), 0);
   const schedule = { name, numMicroBatches, placement, actions };
-  // A schedule that lacks a pass for some micro-batch is not checked further, since the number of
-  // micro-batches may be as large as 2^53.
+  // a schedule that lacks a pass for a micro-batch is not checked further, because the number of
+  // micro-batches may be as large as 2^53
   const what =
     numMicroBatches > all.length
       ? `${all.length} passes for ${numMicroBatches} micro-batches`
@@ -68,8 +68,8 @@ function followedSchedule(actions: ReadonlyArray<readonly ScheduleAction[]>, nam
 }
 
 /**
- * Makes a step whose passes run at the given times, shifted to start at 0. The step ends with the last pass;
- * the optimizer is not part of it.
+ * Makes a step with passes at the given times, shifted to start at 0. The step ends with the last pass,
+ * before the optimizer.
  */
 function stepOfPasses(schedule: PipelineSchedule, passes: ReadonlyArray<readonly TimedPass[]>): Simulation {
   const makespan = Math.max(...passes.flat().map(({ end }) => end));
@@ -88,7 +88,7 @@ function stepOfPasses(schedule: PipelineSchedule, passes: ReadonlyArray<readonly
 /**
  * Replays a measured step without communication: every pass takes its measured time, but starts as soon as
  * its rank is free and its input exists. The idle time of the result is due to the schedule and to passes of
- * unequal length; the rest of the measured idle time is due to communication and to work between passes.
+ * unequal length. The rest of the measured idle time is due to communication and to work between passes.
  */
 export function replayStep({ schedule, ranks }: Simulation): Simulation {
   const durations = new Map(
@@ -108,13 +108,13 @@ export function replayStep({ schedule, ranks }: Simulation): Simulation {
 }
 
 export interface PredictStepOptions {
-  /** The steps whose measured times are used. Default: the predicted step. */
+  /** The steps with measured times. Default: the predicted step. */
   readonly samples?: readonly Simulation[];
   /** The time of a transfer from one rank to another, in milliseconds. Default 0. */
   readonly communication?: number | undefined;
 }
 
-/** Simulates a measured step: its schedule with the median time of each kind of pass on each chunk. */
+/** Simulates a measured step: its schedule, with the median time of each kind of pass on each chunk. */
 export function predictStep(step: Simulation, options: PredictStepOptions = {}): Simulation {
   const { samples = [step], communication = 0 } = options;
   const { schedule } = step;
@@ -128,7 +128,7 @@ export function predictStep(step: Simulation, options: PredictStepOptions = {}):
     }
   }
   const medians = (kind: PassKind): number[] =>
-    // if a chunk has no passes of this kind, the schedule does not use the number
+    // the schedule does not use this number if a chunk has no passes of this kind
     schedule.placement.map((_, chunk) => median(durations.get(`${kind} ${chunk}`) ?? [0]));
   return simulateSchedule({
     schedule,

@@ -18,7 +18,7 @@ export interface RecordedOperation {
   readonly waitDoneNs: number;
 }
 
-/** The activities of one rank, by its own clock. */
+/** The activities of a rank, on its own clock. */
 export interface RankTrace {
   /** The rank among all ranks of the job. */
   readonly rank: number;
@@ -26,7 +26,7 @@ export interface RankTrace {
   readonly pipeline: number;
   /** The rank's position in the pipeline. */
   readonly stage: number;
-  /** Added to the rank's times, it gives times on the clock of rank 0. Nanoseconds. */
+  /** The nanoseconds to add to the rank's times, to convert them to the clock of rank 0. */
   readonly clockOffsetNs: number;
   readonly spans: readonly RecordedSpan[];
   readonly operations: readonly RecordedOperation[];
@@ -51,10 +51,10 @@ const names: Readonly<Record<RecordedSpan['kind'], string>> = {
 const microsecond = 1000;
 
 /**
- * Formats the activities of all ranks as one Chrome trace, with times on the clock of rank 0, shifted to
- * start at 0. Each rank is a process: its passes are the first row, followed by a row for each queue of
- * communication with all sends, receives and collectives. `args` of an operation contain the times at which
- * it was posted and waited for.
+ * Formats the activities of all ranks as a Chrome trace, with times on the clock of rank 0, shifted to start
+ * at 0. Each rank is a process. Its first row are the passes; the next rows are its communication queues with
+ * all sends, receives and collectives. `args` of an operation contain the times of its posting and of the
+ * wait for it.
  */
 export function mergeTraces(ranks: readonly RankTrace[]): ChromeTrace {
   const starts = ranks.flatMap(({ spans, operations, clockOffsetNs }) => [
@@ -100,7 +100,7 @@ function listEvents(
     const args = chunk === undefined ? {} : { chunk, microBatch };
     events.push({ name: `${names[kind]}${which}`, ph: 'X', cat: kind, pid: rank, tid: 0, ...time, args });
   }
-  // a queue runs one operation after the other, so that one row per queue is enough
+  // a queue runs its operations one after the other, so a row per queue is enough
   const rows = [...new Set(operations.map(nameQueue))].sort();
   rows.forEach((row, index) => {
     events.push(label('thread_name', index + 1, { name: row }));

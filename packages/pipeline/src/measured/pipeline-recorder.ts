@@ -1,7 +1,7 @@
 import type { PassKind } from '../schedules/pipeline-schedule.js';
 
 /**
- * An activity of a rank: a pass, the wait for the input of a pass, a whole step or evaluation of the
+ * An activity of a rank: a pass, the wait for the input of a pass, a complete step or evaluation of the
  * pipeline, or the work of the trainer between passes.
  */
 export interface RecordedActivity {
@@ -10,7 +10,7 @@ export interface RecordedActivity {
   readonly microBatch?: number | undefined;
 }
 
-/** An activity with the times at which it started and ended, in nanoseconds of the host's monotonic clock. */
+/** An activity with its start and end, in nanoseconds of the host's monotonic clock. */
 export interface RecordedSpan extends RecordedActivity {
   readonly startNs: number;
   readonly endNs: number;
@@ -18,6 +18,6 @@ export interface RecordedSpan extends RecordedActivity {
 
 /** A recorder of a rank's activities and their times. */
 export interface PipelineRecorder {
-  /** Runs `body`, and records when it started and ended. */
+  /** Runs `body`, and records its start and end. */
   span<Result>(activity: RecordedActivity, body: () => Result): Result;
 }

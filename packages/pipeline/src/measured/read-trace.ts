@@ -4,7 +4,7 @@ import { measureStep } from './measured-step.js';
 import { traceFormat } from './merge-traces.js';
 import type { RecordedSpan } from './pipeline-recorder.js';
 
-/** One pipeline of a trace. */
+/** A pipeline in a trace. */
 export interface TracedPipeline {
   /** The number of the pipeline: the global rank of its first rank. */
   readonly pipeline: number;
@@ -22,12 +22,12 @@ interface TracedRank {
 const microsecond = 1000;
 
 /**
- * Reads the training steps from a trace that `mergeTraces` made.
+ * Reads the training steps from a trace of `mergeTraces`.
  *
  * `name`: the name of the trace in errors and pictures
  *
  * @param text the contents of the file
- * @throws DataError `MTL_TRACE` if the text is not such a trace, or its passes are not whole steps
+ * @throws DataError `MTL_TRACE` if the text is not such a trace, or contains incomplete steps
  */
 export function readTrace(text: string, { name }: { readonly name: string }): readonly TracedPipeline[] {
   const { events, ranks } = parse(text, name);
@@ -73,7 +73,7 @@ function readSpan({ cat, ts, dur, args }: Fields): RecordedSpan | undefined {
 
 type Fields = Readonly<Record<string, unknown>>;
 
-/** Returns the fields of a value that should be an object; no fields if it is not an object. */
+/** Returns the fields of a value that should be an object. Returns no fields if it is not an object. */
 function readFields(value: unknown): Fields {
   return typeof value === 'object' && value !== null ? (value as Fields) : {};
 }
@@ -83,7 +83,7 @@ function isRank(value: unknown): value is TracedRank {
   return [rank, pipeline, stage].every((number) => Number.isSafeInteger(number) && (number as number) >= 0);
 }
 
-/** Returns one list for each training step of a rank: the spans within the step. */
+/** Returns a list for each training step of a rank: the spans within the step. */
 function splitSteps(spans: readonly RecordedSpan[]): RecordedSpan[][] {
   const steps = spans.filter(({ kind }) => kind === 'step').sort((a, b) => a.startNs - b.startNs);
   // half a microsecond: the rounding error of times written as microseconds

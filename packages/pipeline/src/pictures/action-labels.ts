@@ -1,8 +1,9 @@
 import { chunkRounds, type PipelineSchedule, type ScheduleAction } from '../schedules/pipeline-schedule.js';
 
 /**
- * Returns a function that formats an action of a schedule for people: `B3`; with several chunks per rank,
- * `B3a` for the rank's first chunk and `B3b` for its second (after the 26 letters, `B3:26`).
+ * Returns a function that formats an action of a schedule for people, such as `B3`. With several chunks per
+ * rank, the label is `B3a` for the rank's first chunk and `B3b` for its second (`B3:26` after the 26
+ * letters).
  */
 export function actionLabels(schedule: PipelineSchedule): (action: ScheduleAction) => string {
   const rounds = chunkRounds(schedule);

@@ -21,12 +21,13 @@ export interface ChromeTrace {
   readonly otherData: Readonly<Record<string, unknown>>;
 }
 
-/** Microseconds per unit of simulated time: the trace shows one unit as one millisecond. */
+/** Microseconds per unit of simulated time. The trace shows a unit as a millisecond. */
 const microseconds = 1000;
 
 /**
- * Formats a simulated step as a Chrome trace; `JSON.stringify` of the result is the file. Each rank is a
- * thread with one event per pass, whose category is the kind of pass, and with a counter of live activations.
+ * Formats a simulated step as a Chrome trace. `JSON.stringify` of the result is the file. Each rank is a
+ * thread with an event for each pass, whose category is the kind of pass, and with a counter of live
+ * activations.
  */
 export function chromeTrace(simulation: Simulation): ChromeTrace {
   const { schedule, ranks, optimizerTime, bubbleFraction, stepTime } = simulation;
@@ -56,7 +57,8 @@ export function chromeTrace(simulation: Simulation): ChromeTrace {
 }
 
 /**
- * Counts live activations: one more when a forward starts, one fewer when the last pass that needs them ends.
+ * Counts live activations. The count increases when a forward starts, and decreases when the last pass that
+ * needs the activations ends.
  */
 function activationCounter({ passes }: SimulatedRank, tid: number): TraceEvent[] {
   let [untilInput, untilWeight] = [0, 0];

@@ -12,7 +12,7 @@ interface SimulationDescription {
   readonly memoryLines: readonly string[];
 }
 
-/** Describes the schedule, its bubble and its memory in one sentence each. */
+/** Describes the schedule, its bubble and its memory, in one sentence each. */
 export function describeSimulation(simulation: Simulation): SimulationDescription {
   const { schedule, stepTime, bubbleFraction, hasBarrier, ranks } = simulation;
   const { name, numMicroBatches, placement, actions } = schedule;
@@ -21,8 +21,7 @@ export function describeSimulation(simulation: Simulation): SimulationDescriptio
   const held = perRank === 1 ? '' : `, ${plural(placement.length, 'chunk')} (${chunks})`;
   const most = ranks.reduce((one, other) => (other.peak.numAlive > one.peak.numAlive ? other : one));
   const { numAlive, numUntilWeight } = most.peak;
-  const split =
-    numUntilWeight === 0 ? [] : [`of which up to ${numUntilWeight} wait for their weight half only`];
+  const split = numUntilWeight === 0 ? [] : [`up to ${numUntilWeight} wait only for their weight half`];
   const whole = perRank === 1 ? '' : ` chunks = ${formatNumber(numAlive / perRank)} micro-batches of a stage`;
   const peak = `peak activations ${numAlive}${whole}, on rank ${ranks.indexOf(most)}`;
   return {

@@ -4,13 +4,13 @@ import { actionLabels } from './action-labels.js';
 import { describeSimulation, formatNumber, formatPercent, idleShare } from './describe-simulation.js';
 
 /**
- * Draws a simulated step as text: one line per rank, with time from left to right on an equal scale. `F2` and
+ * Draws a simulated step as text: one line per rank, with time from left to right on a common scale. `F2` and
  * `B2--` are forward and backward of micro-batch 2, `I2` and `W2` the halves of backward. A letter after the
  * number is the chunk of the rank; dots are idle time.
  *
  * @param options.width columns at which lines are folded. Default: never
- * @param options.scale columns per unit of time. Default: enough for every label; with fewer, labels are
- *   shortened
+ * @param options.scale columns per unit of time. With few columns, labels are shortened. Default: enough for
+ *   every label
  */
 export function formatTimeline(
   simulation: Simulation,
@@ -30,7 +30,7 @@ export function formatTimeline(
   return `${title}\n\n${blocks.join('\n\n')}\n\n${rankTable(simulation.ranks)}\n${bubble}\n${memoryLines.join('\n')}\n`;
 }
 
-/** Draws one line for each rank, all on the same scale. */
+/** Draws a line for each rank, all on the same scale. */
 function timelines(
   { schedule, ranks, stepTime, optimizerTime }: Simulation,
   givenScale: number | undefined,
@@ -40,19 +40,19 @@ function timelines(
     ...passes.map(({ action, start, end }) => ({ text: label(action), start, end })),
     { text: 'opt', start: optimizerStart, end: optimizerStart + optimizerTime },
   ]);
-  // A label must fit into its box, with one blank after it. A pass that takes no time has no box.
+  // a label must fit into its box, with a blank after it. A pass that takes no time has no box
   const shown = boxes.flat().filter(({ start, end }) => end > start);
   const scale =
     givenScale ?? Math.max(0, ...shown.map(({ text, start, end }) => (text.length + 1) / (end - start)));
   return boxes.map((row, rank) => {
     const { stepStart } = ranks[rank]!;
-    // Before the start and after the end of its own step, a rank is not idle: without a barrier, this time
-    // belongs to the steps before and after.
+    // before the start and after the end of its own step, a rank is not idle. Without a barrier, this time
+    // belongs to the previous and the next step
     let line = ' '.repeat(Math.round(stepStart * scale));
     for (const box of row) {
       const [from, to] = [Math.round(box.start * scale), Math.round(box.end * scale)];
       if (to <= from) continue;
-      // Dashes show how long a box is; the blank at its end separates it from the next.
+      // dashes show the length of a box. The blank at its end separates it from the next box
       line = `${line.padEnd(from, '.')}${box.text.padEnd(to - from - 1, '-').slice(0, to - from - 1)} `;
     }
     return line.padEnd(Math.round((stepStart + stepTime) * scale), '.');

@@ -49,7 +49,7 @@ rank  busy  idle  idle %  peak  until I  until W  size
 
 step 19, bubble 0 % of the work, no barrier before the optimizer
 peak activations 4 chunks = 2 micro-batches of a stage, on rank 0
-  of which up to 1 wait for their weight half only
+  up to 1 wait only for their weight half
 `);
   });
 
@@ -91,7 +91,7 @@ peak: most micro-batches whose activations a rank keeps at once
 });
 
 describe('timelineSvg', () => {
-  /** Returns whether every element is closed in the right order, and every & starts a known entity. */
+  /** Returns true if every element is closed in the right order, and every & starts a known entity. */
   const isWellFormed = (svg: string): boolean => {
     const open: string[] = [];
     for (const [, end, name, empty] of svg.matchAll(/<(\/?)([a-z]+)(?:\s[a-zA-Z-]+="[^"<]*")*(\s*\/?)>/g)) {
@@ -125,7 +125,7 @@ describe('timelineSvg', () => {
       [4, 2],
       [7, 2],
     ]);
-    // One grey row per rank, as wide as the step of 9 units.
+    // there is a grey row per rank, with the width of the step of 9 units
     expect(svg.match(/width="198" height="26" fill="#dcdcdc"/g)).toHaveLength(2);
   });
 

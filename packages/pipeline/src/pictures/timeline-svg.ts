@@ -39,7 +39,9 @@ export function timelineSvg(simulation: Simulation): string {
   return svgDocument([drawTimeline(simulation, { scale: timeScale(simulation) })]);
 }
 
-/** Draws a measured step above the simulated one, in the style of `timelineSvg`, with one scale of time. */
+/**
+ * Draws a measured step above the simulated step, in the style of `timelineSvg`, with a common scale of time.
+ */
 export function comparisonSvg({
   measured,
   simulated,
@@ -54,7 +56,7 @@ export function comparisonSvg({
   ]);
 }
 
-/** Returns the pixels per unit of time for a picture of this step alone. */
+/** Returns the pixels per unit of time for a picture of only this step. */
 function timeScale({ ranks, stepTime, optimizerTime }: Simulation): number {
   const endTime = Math.max(...ranks.map(({ stepStart }) => stepStart + stepTime));
   const lengths = ranks.flatMap(({ passes }) => passes.map(({ start, end }) => end - start));
@@ -150,7 +152,7 @@ function drawRow(row: readonly Box[], chart: RowChart): string[] {
     parts.push(
       `<rect x="${round2(x)}" y="${y}" width="${round2(boxWidth)}" height="${rowHeight}" fill="${fill}" stroke="#ffffff"><title>${tip}</title></rect>`,
     );
-    // A letter takes seven pixels. A number that does not fit is omitted; the tooltip still has it.
+    // a letter takes seven pixels. A number that does not fit is omitted, but is still in the tooltip
     if (boxWidth < 7 * label.length + 2) continue;
     parts.push(text(label, { x: x + boxWidth / 2, y: baseline(rank), anchor: 'middle', fill: ink }));
   }
@@ -263,6 +265,6 @@ function svgDocument(drawings: readonly Drawing[]): string {
 /** Escapes text for XML. */
 function escapeXml(words: string): string {
   const names: Readonly<Record<string, string>> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' };
-  // XML forbids control characters even when they are escaped.
+  // XML forbids control characters, even if they are escaped
   return [...words].map((c) => (c < ' ' ? ' ' : (names[c] ?? c))).join('');
 }

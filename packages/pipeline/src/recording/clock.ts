@@ -2,21 +2,21 @@ import type { ProcessGroup } from '@mtl/comm';
 import { type Device, Tensor } from '@mtl/kernels';
 
 /**
- * Returns CLOCK_MONOTONIC in nanoseconds: the clock that all processes of a host share, and that the traces
- * of @mtl/comm use.
+ * Returns CLOCK_MONOTONIC in nanoseconds. All processes of a host share this clock, and the traces of
+ * @mtl/comm use it.
  */
 export function nowNs(): number {
   return Number(process.hrtime.bigint());
 }
 
-/** Engines whose ranks are all on one host and therefore share a monotonic clock. */
+/** Engines with all ranks on one host. Their ranks share a monotonic clock. */
 const sharingClock: readonly string[] = ['local', 'memory', 'single'];
 
 /** The number of round trips to each rank; the fastest round trip gives the offset. */
 const numRounds = 16;
 
 interface ClockOffsetOptions {
-  /** All ranks whose clocks are compared; every rank calls it. */
+  /** All ranks whose clocks are compared. Every rank calls it. */
   readonly group: ProcessGroup;
   /** Returns the time of this rank's clock, in nanoseconds. */
   readonly now: () => number;
@@ -28,7 +28,7 @@ interface ClockOffsetOptions {
 /**
  * Returns the offset, in nanoseconds, that converts times of this rank to the clock of the group's first
  * rank. If ranks do not share a clock, the offset is estimated from the fastest of several round trips
- * (Cristian 1989), whose error is at most half the round trip's duration.
+ * (Cristian 1989). Its error is at most half the duration of this round trip.
  */
 export function clockOffset({ group, now, device, isShared }: ClockOffsetOptions): number {
   if (group.size === 1 || (isShared ?? sharingClock.includes(group.engine))) return 0;

@@ -6,7 +6,7 @@ import { type WriteTraceOptions, writeTrace } from './write-trace.js';
 
 /**
  * A recorder that keeps the activities of a rank in memory. Times are the start and the end of an activity in
- * this process: on a GPU, this is the time to enqueue a pass, which the device runs later.
+ * this process. On a GPU, this is the time to enqueue a pass, which the device runs later.
  */
 export class ActivityRecorder implements PipelineRecorder {
   #spans: RecordedSpan[] = [];
@@ -21,7 +21,7 @@ export class ActivityRecorder implements PipelineRecorder {
     }
   }
 
-  /** Returns the spans that were recorded since the last call, in the order in which they ended. */
+  /** Returns the spans since the last call, in the order in which they ended. */
   take(): readonly RecordedSpan[] {
     const taken = this.#spans;
     this.#spans = [];
@@ -30,7 +30,7 @@ export class ActivityRecorder implements PipelineRecorder {
 }
 
 export interface StepProfilerOptions extends Omit<WriteTraceOptions, 'spans' | 'operations'> {
-  /** The first step to record, by the trainer's step numbers; `last` is the last one. */
+  /** The first step to record, by the trainer's step numbers. `last` is the last step. */
   readonly first: number;
   readonly last: number;
   /**
@@ -49,8 +49,8 @@ export interface StepListener extends PipelineRecorder {
 }
 
 /**
- * Records some steps of a training run, and writes their trace when the last of these steps has ended. Other
- * steps cost one comparison per pass.
+ * Records some steps of a training run, and writes their trace after the last recorded step. For other steps,
+ * the cost is a comparison per pass.
  */
 export class StepProfiler implements StepListener {
   readonly #options: StepProfilerOptions;

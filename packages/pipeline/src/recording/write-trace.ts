@@ -9,9 +9,9 @@ import { clockOffset, nowNs } from './clock.js';
 export interface WriteTraceOptions {
   /** The path of the trace, which the group's first rank writes. */
   readonly file: string;
-  /** All ranks of the job; every rank calls `writeTrace`. */
+  /** All ranks of the job. Every rank calls `writeTrace`. */
   readonly group: ProcessGroup;
-  /** The ranks of this rank's pipeline; undefined if the whole model is on this rank. */
+  /** The ranks of this rank's pipeline; undefined if the complete model is on this rank. */
   readonly pipeline?: ProcessGroup | undefined;
   /** The activities of this rank: `ActivityRecorder.take()`. */
   readonly spans: readonly RecordedSpan[];
@@ -41,7 +41,7 @@ export function writeTrace(options: WriteTraceOptions): void {
   if (ranks === undefined) return;
   const unfinished = `${file}.new`;
   try {
-    // a program that waits for the file, such as mtl watch, must not see an incomplete one
+    // a program that waits for the file, such as mtl watch, must not see an incomplete file
     writeFileSync(unfinished, `${JSON.stringify(mergeTraces(ranks))}\n`);
     renameSync(unfinished, file);
   } catch (cause) {

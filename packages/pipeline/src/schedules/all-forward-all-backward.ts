@@ -14,11 +14,11 @@ export function gpipe(size: ScheduleSize): PipelineSchedule {
 }
 
 /**
- * Builds the looped breadth-first schedule: a rank runs all micro-batches through one chunk before it starts
- * its next chunk. Backward does the same, from the last chunk to the first (Lamy-Poirier 2022, arXiv
- * 2211.05953, section 3). The gradients of a chunk are complete after its backward passes, so that their
- * reduction overlaps with the passes of other chunks. When backward starts, all v m activations are alive.
- * With p or more micro-batches the bubble is the same as in the interleaved schedule.
+ * Builds the looped breadth-first schedule (Lamy-Poirier 2022, arXiv 2211.05953, section 3). A rank runs all
+ * micro-batches through a chunk before it starts its next chunk. Backward does the same, from the last chunk
+ * to the first. The gradients of a chunk are complete after its backward passes, so that their reduction
+ * overlaps with the passes of other chunks. When backward starts, all v m activations are alive. With p or
+ * more micro-batches the bubble is the same as in the interleaved schedule.
  *
  * @throws ConfigurationError see `checkSize`; v must be 1 (GPipe) or more
  */

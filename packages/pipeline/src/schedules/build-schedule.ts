@@ -23,8 +23,8 @@ export type ScheduleName = keyof typeof functions;
 export const scheduleNames: readonly ScheduleName[] = Object.keys(functions) as ScheduleName[];
 
 /**
- * The name of a schedule of this package, which editors complete, or any other text for the user's own
- * schedule.
+ * The name of a schedule in this package, or any other text for the user's own schedule. Editors complete the
+ * known names.
  */
 export type ScheduleNameOrOther = ScheduleName | (string & {});
 

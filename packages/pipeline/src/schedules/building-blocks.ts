@@ -1,8 +1,8 @@
 import type { ScheduleAction } from './pipeline-schedule.js';
 
 /**
- * Assigns chunks to ranks in rounds: chunk c is on rank c mod p. The last rank therefore sends to the first
- * (Narayanan et al. 2021, section 2.2). With one chunk per rank, this is the usual placement of stages.
+ * Assigns chunks to ranks in turn: chunk c is on rank c mod p. The last rank therefore sends to the first
+ * rank (Narayanan et al. 2021, section 2.2). With one chunk per rank, this is the usual placement of stages.
  */
 export function loopedPlacement(options: {
   readonly numStages: number;
@@ -21,13 +21,13 @@ interface ForwardThenPairsOptions {
    */
   readonly numWarmUp: number;
   readonly forward: (pass: number) => ScheduleAction;
-  /** Returns the actions for the backward of a pass, including other actions that come directly after it. */
+  /** Returns the actions for the backward of a pass, including other actions that directly follow it. */
   readonly backward: (pass: number) => readonly ScheduleAction[];
 }
 
 /**
- * Returns the order of one rank in 1F1B and its variants: some forward passes, then alternately one forward
- * and one backward, then the remaining backward passes.
+ * Returns the order of a rank in 1F1B and its variants: some forward passes, then forward and backward passes
+ * in turn, then the remaining backward passes.
  */
 export function forwardThenPairs(options: ForwardThenPairsOptions): ScheduleAction[] {
   const { numPasses, forward, backward } = options;

@@ -1,7 +1,7 @@
 import { ConfigurationError } from '@mtl/errors';
 import type { ScheduleSize } from './pipeline-schedule.js';
 
-/** A schedule size whose numbers are all present and in range. */
+/** A complete schedule size, with all numbers in range. */
 interface CheckedSize {
   readonly numStages: number;
   readonly numMicroBatches: number;
@@ -12,11 +12,11 @@ interface CheckedSize {
 interface ChunkRange {
   readonly least: number;
   readonly most: number;
-  /** The remedy in the error for a number out of range: another schedule that supports this number. */
+  /** The remedy for a number out of range: another schedule that supports this number. */
   readonly remedy: string;
 }
 
-/** The range of schedules that have one chunk per rank. */
+/** The range for schedules with one chunk per rank. */
 export const oneChunk: ChunkRange = {
   least: 1,
   most: 1,
@@ -25,7 +25,7 @@ export const oneChunk: ChunkRange = {
 };
 
 /**
- * Checks the requirements that all schedules have of their size.
+ * Checks the common requirements of all schedules on their size.
  *
  * @throws ConfigurationError `MTL_SCHEDULE_STAGES`, `MTL_SCHEDULE_MICRO_BATCHES`, `MTL_SCHEDULE_CHUNKS` or
  *   `MTL_SCHEDULE_GROUP_SIZE`

@@ -4,7 +4,7 @@ import { checkSize } from './check-size.js';
 import type { PipelineSchedule, ScheduleAction, ScheduleSize } from './pipeline-schedule.js';
 
 /**
- * A micro-batch on a chunk, for forward or backward. `round`: the chunk's index among the chunks of its rank.
+ * A micro-batch on a chunk, in forward or backward. `round`: the chunk's index among the chunks of its rank.
  */
 interface Visit {
   readonly microBatch: number;
@@ -58,7 +58,7 @@ export function interleaved(size: ScheduleSize): PipelineSchedule {
 
 /**
  * Returns the order in which a rank runs its chunks and micro-batches: group by group; within a group, chunk
- * by chunk; on each chunk, the micro-batches of the group.
+ * by chunk; on each chunk, all micro-batches of the group.
  */
 function visitOrder(options: {
   readonly numMicroBatches: number;
@@ -83,7 +83,7 @@ interface Groups {
 }
 
 /**
- * Returns whether every group, including a smaller last group, has enough micro-batches to fill the pipeline.
+ * Returns true if every group, including a smaller last group, has enough micro-batches to fill the pipeline.
  * Otherwise a rank would wait for a chunk that has not received its input yet.
  */
 function fits({ numStages, numMicroBatches, groupSize }: Groups): boolean {
@@ -126,9 +126,7 @@ function checkGroups(groups: Groups): void {
   );
 }
 
-/**
- * Returns the nearest valid number below `value` and the nearest one above it, up to `limit`, if they exist.
- */
+/** Returns the nearest valid numbers below and above `value`, up to `limit`, if they exist. */
 function nearestFitting(
   value: number,
   { limit, isFit }: { readonly limit: number; readonly isFit: (candidate: number) => boolean },

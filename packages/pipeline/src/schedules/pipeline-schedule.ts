@@ -4,13 +4,13 @@
  */
 
 /**
- * The kind of pass of one micro-batch on one chunk: `F` forward, `B` the whole backward, `I` the input half
- * of backward alone, `W` the weight half alone. (The zero-bubble papers call the input half B; the letters
- * here come from PyTorch's schedule files, in which all four differ.)
+ * The kind of a micro-batch's pass on a chunk: `F` forward, `B` the complete backward, `I` only the input
+ * half of backward, `W` only the weight half. (The zero-bubble papers call the input half B. The letters here
+ * are from PyTorch's schedule files, in which all four differ.)
  */
 export type PassKind = 'F' | 'B' | 'I' | 'W';
 
-/** One action of a rank. */
+/** An action of a rank. */
 export interface ScheduleAction {
   readonly kind: PassKind;
   /** The model chunk: 0 holds the first layers, `placement.length - 1` the head and the loss. */
@@ -19,9 +19,9 @@ export interface ScheduleAction {
 }
 
 /**
- * A pipeline schedule as data: which rank holds which model chunk, and in which order each rank runs forward
- * and backward. Sends and receives are not actions: when an F ends, its output is sent to the next chunk, if
- * there is one; when a B or I ends, its gradient is sent to the previous chunk, if there is one.
+ * A pipeline schedule as data: the rank of each model chunk, and the order of forward and backward passes on
+ * each rank. Sends and receives are not actions. When an F ends, its output is sent to the next chunk, if
+ * there is any. When a B or I ends, its gradient is sent to the previous chunk, if there is any.
  */
 export interface PipelineSchedule {
   /** The name in pictures and errors. */
@@ -29,7 +29,7 @@ export interface PipelineSchedule {
   readonly numMicroBatches: number;
   /** The rank of each chunk, chunks in the order of the model. */
   readonly placement: readonly number[];
-  /** The actions of each rank, in the order in which it runs them. */
+  /** The actions of each rank, in order. */
   readonly actions: ReadonlyArray<readonly ScheduleAction[]>;
 }
 
@@ -37,7 +37,7 @@ export interface PipelineSchedule {
 export interface ScheduleSize {
   /** p: ranks of the pipeline, 2 or more. */
   readonly numStages: number;
-  /** m: micro-batches of a step on one pipeline. */
+  /** m: the number of micro-batches in a step of one pipeline. */
   readonly numMicroBatches: number;
   /**
    * v: chunks of the model on each rank (virtual stages). Default: the smallest number that the schedule
@@ -46,13 +46,13 @@ export interface ScheduleSize {
   readonly numChunks?: number | undefined;
   /**
    * N: the number of micro-batches that the interleaved schedule sends through a chunk before it continues
-   * with the next chunk. Default p.
+   * with the next chunk. Default: p.
    */
   readonly microBatchGroupSize?: number | undefined;
 }
 
 /**
- * A function that builds a schedule of any size. For a size that the schedule does not allow, it throws a
+ * A function that builds a schedule of any size. For a size that the schedule does not support, it throws a
  * ConfigurationError with the nearest valid values.
  */
 export type ScheduleFunction = (size: ScheduleSize) => PipelineSchedule;
@@ -66,7 +66,7 @@ export function formatAction({ chunk, kind, microBatch }: ScheduleAction): strin
 }
 
 /**
- * Returns, for each chunk, its index among the chunks of its rank: 0 for the rank's first chunk in the model.
+ * Returns the index of each chunk among the chunks of its rank: 0 for the rank's first chunk in the model.
  */
 export function chunkRounds({ placement }: Pick<PipelineSchedule, 'placement'>): readonly number[] {
   const numSeen = new Map<number, number>();

@@ -24,8 +24,8 @@ const range = (first: number, last: number): number[] => {
 };
 
 /**
- * Returns all sizes that a schedule allows, with p up to 16 (8 in a fast run), m up to 64 (24) and v up to 4;
- * groups have their default size.
+ * Returns all sizes that a schedule supports, with p up to 16 (8 in a fast run), m up to 64 (24) and v up to
+ * 4. Groups have their default size.
  */
 function allCases(name: ScheduleName): Case[] {
   const chunks = { interleaved: [2, 3, 4], 'breadth-first': [1, 2, 3, 4], 'zb-v': [2] } as Partial<
@@ -42,7 +42,9 @@ function allCases(name: ScheduleName): Case[] {
   );
 }
 
-/** Collects violations over many cases: one assertion at the end is fast and shows the first failures. */
+/**
+ * Collects violations over many cases. A single assertion at the end is fast and shows the first failures.
+ */
 function collectFailures(
   cases: readonly Case[],
   problem: (schedule: PipelineSchedule, size: Case) => unknown,
@@ -68,7 +70,7 @@ interface ExpectedPeak {
   readonly size?: number;
 }
 
-/** Returns the peak that the papers' tables give, independently of the code that builds schedules. */
+/** Returns the peak according to the papers' tables, independently of the code that builds schedules. */
 function expectedPeak({ name, ...size }: Case, rank: number): ExpectedPeak {
   const { numStages: p, numMicroBatches: m, numChunks: v, microBatchGroupSize: group = p } = size;
   const whole = (numAlive: number): ExpectedPeak => {
@@ -85,7 +87,7 @@ function expectedPeak({ name, ...size }: Case, rank: number): ExpectedPeak {
   if (name === 'interleaved') return whole(Math.min(m * v, 2 * (p - rank - 1) + (v - 1) * group + 1));
   if (name === 'zb-h1') return split(p - rank, rank);
   if (name === 'zb-h2') return split(2 * p - 2 * rank - 1, 2 * rank);
-  // ZB-V, if m is large enough for its whole pattern: half of p stages of 1F1B.
+  // ZB-V, if m is large enough for its complete pattern: half of p stages of 1F1B
   return { numUntilWeight: 2 * rank + 1, numAlive: 2 * p };
 }
 
@@ -138,14 +140,14 @@ describe('every p, m and v', () => {
   );
 
   /**
-   * Keeps every p and v, but only a third of the values of m: the formulas are linear in m, and these
+   * Keeps every p and v, but only a third of the values of m. The formulas are linear in m, and these
    * simulations take most of the time.
    */
   const thinned = (cases: readonly Case[]): Case[] => {
     return cases.filter(({ numStages, numMicroBatches }) => numMicroBatches % 3 === numStages % 3);
   };
 
-  // Times are whole numbers, so that sums are exact.
+  // times are integers, so that sums are exact
   const [forward, backwardInput, backwardWeight] = [3, 4, 2];
   const work = forward + backwardInput + backwardWeight;
   const times = { forward, backwardInput, backwardWeight };
@@ -154,7 +156,7 @@ describe('every p, m and v', () => {
     ['gpipe', () => true],
     ['1f1b', () => true],
     ['interleaved', () => true],
-    // With fewer micro-batches than stages, the first rank waits for the input of its second chunk.
+    // with fewer micro-batches than stages, the first rank waits for the input of its second chunk
     ['breadth-first', ({ numStages, numMicroBatches }: Case) => numMicroBatches >= numStages],
   ] as const)('%s has the bubble (p-1)/(v m)', (name, isExact) => {
     const exact = everyCase[name].filter(isExact);

@@ -2,10 +2,10 @@ import { checkSize } from './check-size.js';
 import type { PipelineSchedule, ScheduleAction, ScheduleSize } from './pipeline-schedule.js';
 
 /**
- * Builds ZB-V: two chunks per rank, placed as a V, and backward in two halves. Rank r holds chunks r and
- * 2p-1-r, so the first rank holds both the first and the last chunk. If F, I and W take equal times there is
- * no bubble, with the peak memory of 1F1B: 2p chunk activations (Qi et al. 2023, arXiv 2401.10241, section
- * 6). Each boundary between neighbouring ranks is crossed twice.
+ * Builds ZB-V: two chunks per rank, placed as a V, and backward in two halves. Rank r has chunks r and
+ * 2p-1-r, so the first rank has both the first and the last chunk. If F, I and W take equal times, there is
+ * no bubble, and the peak memory is 2p chunk activations, as in 1F1B (Qi et al. 2023, arXiv 2401.10241,
+ * section 6). Each boundary between neighbouring ranks is crossed twice.
  *
  * @throws ConfigurationError see `checkSize`; v must be 2
  */
@@ -24,8 +24,8 @@ export function zeroBubbleV(size: ScheduleSize): PipelineSchedule {
 }
 
 /**
- * Returns the actions of one rank. `down` runs the chunk on the way from the first to the last rank; `up`
- * runs the chunk on the way back, which leads to the head.
+ * Returns the actions of a rank. `down` runs its chunk on the way from the first to the last rank. `up` runs
+ * its chunk on the way back, which leads to the head.
  */
 function rankOrder(options: {
   readonly numStages: number;
@@ -50,7 +50,7 @@ function rankOrder(options: {
   const repeat = (times: number, actions: () => void): void => {
     for (let time = 0; time < times; time++) actions();
   };
-  // Fill: F passes until the first micro-batch has passed down and up the V, then until its gradient arrives.
+  // fill: F passes until the first micro-batch has passed down and up the V, then until its gradient arrives
   repeat(2 * (numStages - rank) - 1, () => down.run('F'));
   repeat(rank, () => {
     up.run('F');
@@ -70,7 +70,7 @@ function rankOrder(options: {
     up.run('I');
     up.run('W');
   }
-  // Drain: passes that other ranks wait for come first; weight halves fill the gaps and the end.
+  // drain: passes for which other ranks wait come first. Weight halves fill the gaps and the end
   repeat(rank, () => {
     down.run('I');
     up.run('I');

@@ -31,7 +31,7 @@ const anySchedule = fc
     return buildSchedule(name, { numStages, numMicroBatches });
   });
 
-/** Generates a schedule and the position of one of its actions. */
+/** Generates a schedule, and the position of an action in it. */
 const anyAction = anySchedule.chain((schedule) =>
   fc
     .record({ rank: fc.nat(schedule.actions.length - 1), position: fc.nat() })
@@ -47,7 +47,7 @@ function withOrder(
 }
 
 /**
- * Returns whether the actions can run: the graph of "must come before" has no cycle. Written from the
+ * Returns true if the actions can run: the graph of "must come before" has no cycle. Written from the
  * definition of backpropagation over all pairs of kinds, and independent of the simulator's code.
  */
 function canRun({ actions, placement }: PipelineSchedule): boolean {
@@ -155,7 +155,7 @@ describe('checkSchedule on mutations', () => {
         if (isFine) expect(kinds).toEqual(new Set());
         else expect([['order'], ['deadlock']]).toContainEqual([...kinds]);
       }),
-      // The seed is fixed, so that both outcomes are certain to occur.
+      // the seed is fixed, so that both outcomes occur
       { numRuns: 150, seed: 4 },
     );
     expect(seen.broken).toBeGreaterThan(20);

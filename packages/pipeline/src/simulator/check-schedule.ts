@@ -19,7 +19,7 @@ export interface ScheduleProblem {
   /**
    * The kind of problem:
    * - `shape`: a placement or an action has a rank, chunk or micro-batch that does not exist
-   * - `misplaced`: an action of a chunk is on a rank that does not hold the chunk
+   * - `misplaced`: an action of a chunk is on another rank than the chunk
    * - `repeated`, `missing`: not exactly one forward, and either one B or one I and one W
    * - `order`: a pass comes before its input on the same rank
    * - `deadlock`: ranks wait for each other
@@ -39,15 +39,15 @@ const mostProblems = 20;
 
 /**
  * Returns the first 20 problems of a schedule. An empty list proves that every chunk runs forward and
- * backward of every micro-batch exactly once, in an order that every rank can follow to the end. `runInOrder`
- * states the assumptions about communication: a valid schedule may still block if receives are not posted
- * early or sends wait for their receives.
+ * backward of every micro-batch exactly once, in an order that every rank can follow to the end. The
+ * assumptions about communication are described at `runInOrder`. A valid schedule may still block if receives
+ * are not posted early, or if sends wait for their receives.
  */
 export function checkSchedule(schedule: PipelineSchedule): readonly ScheduleProblem[] {
   const misshapen = shapeProblems(schedule);
   if (misshapen.length > 0) return misshapen;
   const index = new ActionIndex(schedule);
-  // Each check assumes that the previous one found no problem.
+  // each check assumes that the previous check found no problem
   for (const check of [completenessProblems, orderProblems, deadlockProblems]) {
     const problems = check(schedule, index);
     if (problems.length > 0) return problems;
@@ -114,7 +114,7 @@ function shapeProblems({ numMicroBatches, placement, actions }: PipelineSchedule
   return problems.slice(0, mostProblems);
 }
 
-/** Returns what is wrong with a value that is not an action; undefined for an action. */
+/** Returns the problem of a value that is not an action; undefined for an action. */
 function actionProblem(action: ScheduleAction | null | undefined): string | undefined {
   if (typeof action !== 'object' || action === null)
     return `${JSON.stringify(action)}, which is no { kind, chunk, microBatch }`;
@@ -179,7 +179,7 @@ function orderProblems({ placement, actions }: PipelineSchedule, index: ActionIn
 
 function deadlockProblems(schedule: PipelineSchedule, index: ActionIndex): ScheduleProblem[] {
   const { placement, actions } = schedule;
-  // Any durations can be used: they do not change whether a schedule ends.
+  // any durations can be used, because they do not affect whether a schedule ends
   const { passes, isDone } = runInOrder({ schedule, duration: () => 1, communication: 0 });
   const problems: ScheduleProblem[] = [];
   actions.forEach((order, rank) => {
@@ -202,7 +202,7 @@ function deadlockProblems(schedule: PipelineSchedule, index: ActionIndex): Sched
 
 const kinds: readonly PassKind[] = ['F', 'B', 'I', 'W'];
 
-/** An index of the position of each action of a schedule among the actions of its rank. */
+/** An index of an action's position among the actions of its rank. */
 class ActionIndex {
   readonly #numMicroBatches: number;
   /** a map instead of an array, so that a mistyped large micro-batch number does not allocate memory */
@@ -231,7 +231,9 @@ class ActionIndex {
     return (chunk * this.#numMicroBatches + microBatch) * kinds.length + kinds.indexOf(kind);
   }
 
-  /** Returns the position of the action among the actions of its rank; undefined if no rank runs it. */
+  /**
+   * Returns the position of the action among the actions of its rank; undefined if no rank has the action.
+   */
   findPosition(action: ScheduleAction): number | undefined {
     return this.#positions.get(this.#computeKey(action));
   }

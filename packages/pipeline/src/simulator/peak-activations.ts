@@ -1,12 +1,12 @@
 import type { PipelineSchedule } from '../schedules/pipeline-schedule.js';
 
-/** A number for all chunks, or one for each, in the order of the model. */
+/** A number for all chunks, or a number for each chunk, in the order of the model. */
 export type PerChunk = number | readonly number[];
 
 /**
- * The sizes of the tensors that one micro-batch keeps on one chunk, in any unit. From forward to the input
- * half of backward these are all tensors that backward needs; between input half and weight half only the
- * part that the weight half needs. Example: 32sbh out of sb(34h + 5as) bytes per layer (arXiv 2401.10241,
+ * The sizes of the tensors that a micro-batch keeps on a chunk, in any unit. From forward to the input half
+ * of backward, these are all tensors that backward needs. Between input half and weight half, only the
+ * tensors for the weight half remain. Example: 32sbh out of sb(34h + 5as) bytes per layer (arXiv 2401.10241,
  * table 1).
  */
 export interface ActivationSizes {
@@ -19,11 +19,11 @@ export interface ActivationSizes {
 /** The peaks of a rank's live activations. The four numbers may be reached at different times. */
 export interface PeakActivations {
   /**
-   * Peak number of activations (one micro-batch on one chunk) between forward and the end of their input
+   * The peak number of activations (a micro-batch on a chunk) between forward and the end of their input
    * half.
    */
   readonly numUntilInput: number;
-  /** Peak number of activations that still wait for their weight half; 0 if backward is not split. */
+  /** The peak number of activations that wait for their weight half; 0 if backward is not split. */
   readonly numUntilWeight: number;
   /** Peak number of both kinds together. */
   readonly numAlive: number;
@@ -37,9 +37,9 @@ export function ofChunk(value: PerChunk, chunk: number): number {
 }
 
 /**
- * Returns the peak live activations of each rank. They depend only on the order of its actions, not on the
- * times, since a rank runs one action after the other. The tensors that a pass uses are alive until the pass
- * ends. Boundary tensors that have arrived early are not counted.
+ * Returns the peak live activations of each rank. They depend only on the order of the rank's actions, not on
+ * times, because a rank runs one action after the other. The tensors that a pass uses are alive until the
+ * pass ends. Boundary tensors that have arrived early do not count.
  */
 export function peakActivations(
   { actions }: PipelineSchedule,

@@ -1,8 +1,8 @@
 import type { PipelineSchedule, ScheduleAction } from '../schedules/pipeline-schedule.js';
 
 /**
- * A boundary tensor in transfer: the forward result of a chunk, to the next chunk, or a gradient, to the
- * previous one.
+ * A boundary tensor in transfer: a chunk's forward result for the next chunk, or a gradient for the previous
+ * chunk.
  */
 export interface Transfer {
   readonly what: 'forward' | 'gradient';
@@ -21,29 +21,28 @@ export interface PlannedAction {
   /** The boundary tensor that the action produces, for a neighbouring chunk. */
   readonly output: Transfer | undefined;
   /**
-   * The number of receives of the plan that are posted before the action starts: the receives of the action
-   * itself, and the receives of the next action that needs any.
+   * The number of receives in the plan that are posted before the action starts. These are the receives of
+   * the action itself, and of the next action with receives.
    */
   readonly numReceives: number;
-  /** True if the weight gradients of the action's chunk are complete after it. */
+  /** True if the weight gradients of the action's chunk are complete after the action. */
   readonly completesChunk: boolean;
 }
 
-/** The actions and messages of one rank in a step. */
+/** The actions and messages of a rank in a step. */
 export interface MessagePlan {
   readonly actions: readonly PlannedAction[];
   /**
-   * The receives in the order in which they are posted. Receives from one rank are in the order in which the
-   * sending rank sends them.
+   * The receives, in the order of posting. Receives from a rank are in the order in which this rank sends.
    */
   readonly receives: readonly Transfer[];
 }
 
 /**
- * Plans the sends and receives of a rank. Messages between two ranks have no tags and match in order, so the
- * receiver posts receives in the order in which the sender's actions run, with forward results and gradients
- * mixed. The plan is free of deadlock if the schedule is: if the receiver needs message A before message B, A
- * was sent before B.
+ * Plans the sends and receives of a rank. Messages between two ranks have no tags and match in order.
+ * Therefore the receiver posts receives in the order of the sender's actions, with forward results and
+ * gradients mixed. If the schedule has no deadlock, neither has the plan: if the receiver needs message A
+ * before message B, A was sent before B.
  */
 export function planMessages(
   schedule: PipelineSchedule,
@@ -117,7 +116,7 @@ function transfer(
 }
 
 /**
- * Computes `numNeeded`: for each action the number of receives that must be posted before its inputs can
+ * Computes `numNeeded`: for each action, the number of receives that must be posted before its inputs can
  * arrive.
  */
 function postingOrder(
@@ -140,9 +139,9 @@ function postingOrder(
 }
 
 /**
- * Returns the number of boundary tensors that each rank keeps while each of its actions runs: tensors whose
- * receive has been posted, and tensors that one chunk has made for another chunk of the same rank. The tensor
- * that the action uses itself does not count.
+ * Returns the number of boundary tensors that each rank keeps during each of its actions: tensors with a
+ * posted receive, and tensors that a chunk has made for another chunk of the same rank. The tensor that the
+ * action itself uses does not count.
  */
 export function waitingTensors(schedule: PipelineSchedule): ReadonlyArray<readonly number[]> {
   return schedule.actions.map((_, rank) => {

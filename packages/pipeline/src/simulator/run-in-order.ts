@@ -17,24 +17,24 @@ interface RunInOrderOptions {
   readonly schedule: PipelineSchedule;
   /** Returns how long an action runs. */
   readonly duration: (action: ScheduleAction) => number;
-  /** The time from the end of a pass until another rank can use its result; 0 between chunks of one rank. */
+  /** The time from the end of a pass until another rank can use the result; 0 between chunks of a rank. */
   readonly communication: number;
 }
 
 /** The result: all passes that could run, and the progress of each rank. */
 interface RunInOrder {
-  /** The passes of each rank; fewer than its actions if the rank waits in a deadlock. */
+  /** The passes of each rank. In a deadlock, a rank has fewer passes than actions. */
   readonly passes: ReadonlyArray<readonly TimedPass[]>;
   /**
-   * Returns whether a result existed at the end, so that the missing result that a rank waits for can be
-   * reported.
+   * Returns true if a result existed at the end. Reports use it to name the missing result for which a rank
+   * waits.
    */
   readonly isDone: (awaited: Awaited, microBatch: number) => boolean;
 }
 
 /**
- * Returns the results, from this or another rank, that must exist before an action can start. The rank's own
- * order of actions is a further condition, which is not included.
+ * Returns the results, from any rank, that must exist before an action can start. The rank's own order of
+ * actions is a further condition, which is not included.
  */
 export function awaitedBy(action: ScheduleAction, numChunks: number): readonly Awaited[] {
   const { kind, chunk } = action;
@@ -45,12 +45,13 @@ export function awaitedBy(action: ScheduleAction, numChunks: number): readonly A
 }
 
 /**
- * Runs the actions of every rank in their order, each as soon as the rank is free and its input exists. Times
- * do not depend on the order in which the loop visits ranks, because a rank has exactly one next action.
+ * Runs the actions of every rank in order. An action starts as soon as the rank is free and the input exists.
+ * Times do not depend on the order in which the loop visits ranks, because a rank has exactly one next
+ * action.
  *
- * Assumes that sends are not waited for and cost the sender nothing, that receives are posted early (a result
- * may wait for its receiver in memory, but no sender waits for a receive), and that transfers do not slow
- * each other down.
+ * The assumptions are: sends cost the sender no time and no rank waits for them; receives are posted early,
+ * so that no sender waits for a receive, and a result may wait in memory; and transfers do not slow each
+ * other down.
  */
 export function runInOrder(options: RunInOrderOptions): RunInOrder {
   const { schedule, duration, communication } = options;
@@ -76,7 +77,7 @@ export function runInOrder(options: RunInOrderOptions): RunInOrder {
     return ready;
   };
 
-  /** Runs one rank as far as it can; returns true if it ran an action. */
+  /** Runs a rank until it must wait. Returns true if it ran an action. */
   const advance = (rank: number): boolean => {
     const order = actions[rank]!;
     const done = passes[rank]!;

@@ -11,25 +11,25 @@ import {
 import { runInOrder, type TimedPass } from './run-in-order.js';
 
 /**
- * The durations of the passes of one micro-batch, in any unit of time. A number is the duration for all
- * layers of a stage, and is divided by its number of chunks (as in the flags of `mtl schedule`). A list has
- * one duration for each chunk.
+ * The durations of a micro-batch's passes, in any unit of time. A number is the duration for all layers of a
+ * stage, and is divided by its number of chunks (as in the flags of `mtl schedule`). A list has one duration
+ * for each chunk.
  */
 export interface PassTimes {
   /** T_F, the time of forward; default 1. */
   readonly forward?: PerChunk;
-  /** T_B of the zero-bubble papers, the time of the input half of backward alone; default 1. */
+  /** T_B of the zero-bubble papers, the time of only the input half of backward. Default: 1. */
   readonly backwardInput?: PerChunk;
-  /** T_W, the time of the weight half of backward alone; default 1. */
+  /** T_W, the time of only the weight half of backward. Default: 1. */
   readonly backwardWeight?: PerChunk;
   /**
    * The time of a backward that runs both halves together. Default: the sum of the halves. It is shorter than
-   * the sum if the halves share work: the chunk with the head computes its logits in backward, once if both
-   * halves run together and twice if they are separate.
+   * the sum if the halves share work. For example, the chunk with the head computes its logits in backward:
+   * once if both halves run together, and twice if they are separate.
    */
   readonly backward?: PerChunk;
   /**
-   * The time from the end of a pass until another rank has its result. Passes run concurrently. Default 0.
+   * The time from the end of a pass until another rank has its result. Passes run concurrently. Default: 0.
    */
   readonly communication?: number;
   /** The time of the optimizer step on each rank; default 0. */
@@ -42,7 +42,7 @@ export interface SimulateOptions {
   readonly activations?: ActivationSizes;
   /**
    * True if every rank waits for all others before its optimizer step, as clipping by the global gradient
-   * norm and the overflow check of loss scaling require (arXiv 2401.10241, section 4). Default true.
+   * norm and the overflow check of loss scaling require (arXiv 2401.10241, section 4). Default: true.
    */
   readonly barrier?: boolean;
 }
@@ -51,8 +51,8 @@ export interface SimulateOptions {
 export interface SimulatedRank {
   readonly passes: readonly TimedPass[];
   /**
-   * The time at which the rank's step begins; it ends `stepTime` later. It is 0 with the barrier, and the
-   * start of the rank's first pass without.
+   * The start of the rank's step, which ends `stepTime` later. With the barrier, it is 0. Without the
+   * barrier, it is the start of the rank's first pass.
    */
   readonly stepStart: number;
   /** The time at which the rank's optimizer step starts. */
@@ -69,9 +69,9 @@ export interface Simulation {
   /** The time at which the last pass of all ranks ends; the first pass starts at 0. */
   readonly makespan: number;
   /**
-   * The time per step in a run of many steps. With the barrier: makespan plus optimizer step. Without: the
-   * longest time from a rank's first pass to the end of its optimizer step, because each rank then starts its
-   * next step independently.
+   * The time per step in a run of many steps. With the barrier, it is the makespan plus the optimizer step.
+   * Without the barrier, each rank starts its next step independently, so it is the longest time from a
+   * rank's first pass to the end of its optimizer step.
    */
   readonly stepTime: number;
   /**
@@ -84,7 +84,7 @@ export interface Simulation {
 }
 
 /**
- * Simulates a schedule: every action starts as soon as its rank is free and its input has arrived (see
+ * Simulates a schedule. Every action starts as soon as its rank is free and its input has arrived (see
  * `runInOrder` for the assumptions about communication).
  *
  * @throws ConfigurationError `MTL_SCHEDULE_INVALID` (see `checkSchedule`); `MTL_SCHEDULE_TIMES` for a time or

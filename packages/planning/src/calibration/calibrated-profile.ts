@@ -97,7 +97,7 @@ const assumedOfUnknownGpus: AssumedHardware = {
 
 /**
  * Returns the constants of GPUs that are not measured: their links, the share of computing time that
- * communication costs, and the memory of communicators. They come from a bundled profile whose name begins
+ * communication takes, and the memory of communicators. They are from a bundled profile whose name begins
  * with a word in the GPU's name.
  */
 function findAssumedHardware({ devices }: CudaProbe): AssumedHardware {

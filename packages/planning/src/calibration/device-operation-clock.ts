@@ -7,19 +7,15 @@ import { addSample, newTimedStep, type TimedStep } from './operation-clock.js';
 
 export interface DeviceOperationClockOptions {
   readonly device: Device;
-  /** Number of steps at the start, at least one, in which memory is allocated and algorithms are chosen. */
-  readonly numWarmUpSteps: number;
   /**
-   * Number of steps after these that run as in training, in which host times are measured. Later steps have
-   * marks.
+   * The number of steps at the start, at least one, in which memory is allocated and algorithms are chosen.
    */
+  readonly numWarmUpSteps: number;
+  /** The number of following steps that run as in training, to measure host times. Later steps have marks. */
   readonly numPlainSteps: number;
 }
 
-/**
- * A mark on the device, with the operation between the previous mark and this one; undefined for the first
- * mark.
- */
+/** A mark on the device, with the operation since the previous mark; undefined for the first mark. */
 interface MarkedOperation {
   readonly mark: DeviceMark;
   readonly operation: RecordedOperation | undefined;
@@ -29,16 +25,18 @@ type SpanKind = RecordedActivity['kind'];
 
 /**
  * Times the operations of a training run's passes and optimizer on a device that runs asynchronously. Each
- * operation is between two marks on the device, and the device must not wait for the host between the marks.
- * Therefore, before each pass, the device gets extra work that takes as long as the host needs to enqueue the
- * pass. The host time of operations and steps is measured in steps without marks.
+ * operation is between two marks on the device, and the device must not wait for the host between marks.
+ * Before each pass, the device therefore gets extra work that takes as long as enqueuing the pass. The host
+ * time of operations and steps is measured in steps without marks.
  */
 export class DeviceOperationClock implements DryRunListener, Disposable {
   /** The steps with marks; `stepSeconds` is the time of a step without its passes and its optimizer. */
   readonly steps: TimedStep[] = [];
   readonly #options: DeviceOperationClockOptions;
   readonly #delay: DeviceDelay;
-  /** Host seconds per operation, one value for each pass and optimizer update in steps without marks. */
+  /**
+   * Host seconds per operation. There is a value for each pass and optimizer update in steps without marks.
+   */
   readonly #hostSeconds: number[] = [];
   readonly #plainSeconds: number[] = [];
   /** Host seconds to enqueue a pass, by kind: the longest time in steps without marks. */
@@ -79,7 +77,8 @@ export class DeviceOperationClock implements DryRunListener, Disposable {
   }
 
   /**
-   * Sets a mark after simulated communication, so that its time does not count as part of the next operation.
+   * Sets a mark after simulated communication, so that the communication does not count in the time of the
+   * next operation.
    */
   readonly onOperation = (): void => {
     if (this.#marks.length > 0) this.#mark(undefined);
@@ -146,7 +145,7 @@ export class DeviceOperationClock implements DryRunListener, Disposable {
   }
 }
 
-/** The number of float32 elements that one call sets to zero: 64 MiB. */
+/** The number of float32 elements that a call sets to zero: 64 MiB. */
 const delayElements = 2 ** 24;
 const longestDelaySeconds = 0.02;
 

@@ -12,15 +12,15 @@ export interface KeepMatmulChoicesOptions {
 
 /** The result of timing the matmuls of a calibration. */
 export interface KeptMatmulChoices {
-  /** The file that keeps them. */
+  /** The file for the choices. */
   readonly path: string;
   /** The number of problems that the file did not have. */
   readonly numNew: number;
 }
 
 /**
- * Times the matmuls of reference runs on device `cpu`, with the threads that are set, and keeps the fastest
- * algorithms in the file that runs with --time-matmuls read.
+ * Times the matmuls of reference runs on device `cpu` with the current threads. Writes the fastest algorithms
+ * to the file for runs with --time-matmuls.
  *
  * @throws errors of `MatmulChoiceFile` and `timeMatmuls`
  */

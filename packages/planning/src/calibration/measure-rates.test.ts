@@ -72,11 +72,11 @@ describe('measureRates', () => {
     const plan = await planRun(configured({}, 1), { profile });
     expect(plan.iterationSeconds).toBeGreaterThan(0);
     expect(plan.capacityBytes).toBe(rates.memoryBytes);
-    // a model of this size gets one thread, so the plan contains the scratch memory of one thread
+    // a model of this size uses one thread, so the plan contains the scratch memory of one thread
     const oneThread = await recordRun(configured({ layout: { threads: 1 } }, 1), { gpusPerNode: 2 });
     expect(plan.ranks[0]!.memoryBytes).toBe(oneThread.ranks[0]!.peakBytes);
     const { host } = rates;
-    // four micro-batches with a forward and a backward pass each, and the end of one step
+    // four micro-batches, each with a forward and a backward pass, and the end of a step
     expect(plan.breakdown.host).toBeCloseTo(8 * host!.passSeconds + host!.stepSeconds, 9);
   });
 });

@@ -33,7 +33,7 @@ const numPlainSteps = 3;
 
 /**
  * Measures the times of operations on this machine while all processes run the same operations. All processes
- * call it. They train small models at the same time, without communication, and then time their collectives.
+ * call it. They train small models at the same time without communication, and then time their collectives.
  */
 export async function measureRates(options: MeasureRatesOptions): Promise<MeasuredRates> {
   const { world, numThreads, runs, collectiveBytes, onRun, device = 'cpu' } = options;
@@ -132,10 +132,10 @@ interface MeasureCollectivesOptions extends Pick<MeasureRatesOptions, 'collectiv
 /**
  * Times collectives and messages of the processes of a group. All processes call it.
  *
- * A collective is timed as in a step: after a matmul of about a millisecond, which ranks finish at different
- * times, and with a tensor that was just written. From half a mebibyte on, such a collective takes two to
- * three times as long as back-to-back collectives. A message is timed alone, because its receiver's waiting
- * time depends on the schedule. On GPUs the time is device time.
+ * A collective is timed as in a step, with a tensor that was just written. It follows a matmul of about a
+ * millisecond, which ranks finish at different times. From half a mebibyte on, such a collective takes two to
+ * three times as long as consecutive collectives without a matmul. A message is timed alone, because its
+ * receiver's waiting time depends on the schedule. On GPUs the time is device time.
  */
 function measureCollectives(options: MeasureCollectivesOptions): CollectiveEntry[] {
   const { group, device } = options;
@@ -166,7 +166,7 @@ function measureCollectives(options: MeasureCollectivesOptions): CollectiveEntry
     }),
     timed('message', (bytes) => {
       const tensor = zeros(bytes);
-      // pairs of neighbours send messages back and forth; a round trip is two messages, so half of its time
+      // pairs of neighbours send messages back and forth. A round trip is two messages, so half of its time
       // is recorded
       const peer = rank % 2 === 0 ? rank + 1 : rank - 1;
       const hasPeer = peer < size;
@@ -181,7 +181,7 @@ function measureCollectives(options: MeasureCollectivesOptions): CollectiveEntry
   ];
 }
 
-/** Work that simulates the computation of a rank before its communication. */
+/** Work before communication that simulates the computation of a rank. */
 class Work {
   readonly #left: Tensor;
   readonly #right: Tensor;

@@ -18,7 +18,8 @@ export function measuredEntries(all: Iterable<OperationSamples>): Entries {
     switch (operation.kind) {
       case 'matmul': {
         const { batch, rows, columns, depth } = operation;
-        // the time of one matmul, if the operation consists of several, such as one for each expert
+        // the time of a single matmul, if the operation consists of several matmuls, such as one for each
+        // expert
         const each = { ...time, seconds: time.seconds / batch };
         openEntry(matmuls, operation).points.push({ rows, columns, depth, ...each });
         break;
@@ -54,8 +55,8 @@ function openEntry<Entry extends { readonly points: unknown[] }>(
 }
 
 /**
- * Adds entries for kernels that were not measured separately: one for each dtype, from the measured
- * elementwise kernels.
+ * Adds entries for kernels that were not measured separately. There is an entry for each dtype, computed from
+ * the measured elementwise kernels.
  */
 function withGeneralKernel(kernels: readonly KernelEntry[]): KernelEntry[] {
   const dtypes = [...new Set(kernels.map(({ dtype }) => dtype))];

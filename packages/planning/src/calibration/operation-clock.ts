@@ -3,23 +3,23 @@ import type { RecordedActivity } from '@mtl/pipeline/schedules';
 import type { DryRunListener } from '../dry-run/dry-run-rank.js';
 import { type RecordedOperation, recordedOperation } from '../plan/recorded-operation.js';
 
-/** An operation, and its measured times. */
+/** An operation with its measured times. */
 export interface OperationSamples {
   readonly operation: RecordedOperation;
   /**
-   * Seconds from the end of the previous operation to the end of this one. Host time between them is
+   * Seconds from the end of the previous operation to the end of this operation. Host time between both is
    * included.
    */
   readonly seconds: number[];
 }
 
-/** Times of one step. */
+/** The times of a step. */
 export interface TimedStep {
-  /** Seconds of the whole step. */
+  /** Seconds of the complete step. */
   seconds: number;
   /** Samples of operations, by a key of the properties that determine their times. */
   readonly samples: Map<string, OperationSamples>;
-  /** Seconds from a pass's last operation to its end, for each pass. */
+  /** Seconds from a pass's last operation to the end of the pass, for each pass. */
   readonly passSeconds: number[];
   /** Seconds of the step outside of passes and optimizer. */
   stepSeconds: number;
@@ -77,7 +77,7 @@ export class OperationClock implements DryRunListener {
 
   /**
    * Excludes collectives from the times. Nothing is sent, but the values of the single rank are combined.
-   * This takes longer than most operations, and must not count as part of the next operation.
+   * This takes longer than most operations, and must not count in the time of the next operation.
    */
   readonly onOperation = (): void => {
     this.#last = performance.now();
@@ -111,9 +111,9 @@ export function addSample(
 }
 
 /**
- * Returns the half of the steps whose times are nearest to the median. In these steps, the times of
- * operations add up to a typical step. Medians of single operations would not, because each step has a few
- * slow operations.
+ * Returns the half of the steps with times nearest to the median. In these steps, the times of operations add
+ * up to a typical step. Medians of single operations would not add up, because each step has a few slow
+ * operations.
  */
 export function typicalSteps(steps: readonly TimedStep[]): TimedStep[] {
   const sorted = [...steps].sort((a, b) => a.seconds - b.seconds);

@@ -8,7 +8,7 @@ import {
 /** A small training run whose operations are timed. */
 export interface ReferenceRun {
   readonly options: RunOptions;
-  /** Number of processes in its layout; only the first one is run. */
+  /** The number of processes in the layout. Only the first process is run. */
   readonly worldSize: number;
   readonly numSteps: number;
 }
@@ -24,8 +24,8 @@ interface Size {
 }
 
 /**
- * Sizes of models on CPUs. Their matmuls, attention and kernels cover the range from small operations, where
- * the overhead of calls dominates, to large ones, where memory traffic dominates.
+ * Sizes of models on CPUs. Their matmuls, attention and kernels cover small operations, where the overhead of
+ * calls dominates, and large operations, where memory traffic dominates.
  */
 const sizes: readonly Size[] = [
   { hidden: 64, heads: 2, sequence: 64, batch: 2, vocabulary: 1000, layers: 2, steps: 24 },
@@ -49,8 +49,8 @@ const bertSizes: readonly Size[] = [
 ];
 
 /**
- * Sizes of models on GPUs, where a few thousand tokens use all multiprocessors: sizes of published models
- * with one layer each, and long sequences.
+ * Sizes of models on GPUs, where a few thousand tokens use all multiprocessors. They are sizes of published
+ * models with one layer each, and long sequences.
  */
 const gpuSizes: readonly Size[] = [
   { hidden: 1024, heads: 16, sequence: 1024, batch: 8, vocabulary: 50_304, steps: 11 },
@@ -87,7 +87,7 @@ const experts = {
   moeExpertCapacityFactor: 4,
 };
 const withoutDropout = { attentionDropout: 0, hiddenDropout: 0 };
-/** Options for measuring the operations of tensor parallelism, on one of two ranks. */
+/** Options for measuring the operations of tensor parallelism on one of two ranks. */
 const tensorParallel = { layout: { tensorModelParallelSize: 2 } };
 
 /** The extent of a calibration. */
@@ -95,8 +95,8 @@ export interface ReferenceRunsOptions {
   /** The device to calibrate. Default: `cpu`. */
   readonly device?: 'cpu' | 'cuda';
   /**
-   * `quick`: models of one size with all operations; times of other sizes are extrapolated. `smallest`: the
-   * same with a size so small that the emulation can run it; only for device `cuda`. Default: `all`.
+   * `quick`: models of one size with all operations; times of other sizes are extrapolated. `smallest`: like
+   * `quick`, with a size small enough for the emulation; only for device `cuda`. Default: `all`.
    */
   readonly extent?: 'all' | 'quick' | 'smallest';
 }
@@ -136,7 +136,9 @@ function referenceRunsOnCpu(isQuick: boolean): readonly ReferenceRun[] {
   ];
 }
 
-/** Returns the runs for GPUs. They are in bfloat16, in which GPUs train, except one size in float32. */
+/**
+ * Returns the runs for GPUs. They are in bfloat16, the usual dtype on GPUs, except for one size in float32.
+ */
 function referenceRunsOnGpu(extent: 'all' | 'quick' | 'smallest'): readonly ReferenceRun[] {
   const training = { bf16: true };
   const ofGpt = extent === 'all' ? gpuSizes : extent === 'quick' ? gpuSizes.slice(0, 1) : [smallestSize];
@@ -154,8 +156,8 @@ function referenceRunsOnGpu(extent: 'all' | 'quick' | 'smallest'): readonly Refe
 }
 
 /**
- * Returns the options of experts with half the hidden size of the model's MLP, as fine-grained as published
- * ones.
+ * Returns the options of experts with half the hidden size of the model's MLP, as in published models with
+ * fine-grained experts.
  */
 const withExperts = ({ hidden }: Size) => ({
   model: {

@@ -35,16 +35,18 @@ export async function planToCompare(
 const numWarmUpSteps = 4;
 /** Number of steps after which the comparison is printed. */
 const numSteadySteps = 10;
-/** A part is named as slower than planned if the difference is at least this fraction of the step. */
+/**
+ * A kind of work is reported as slower than planned if the difference is at least this fraction of the step.
+ */
 const leastDifference = 0.02;
 
 /** Seconds of a step on this rank, by kind of work. */
 interface StepSeconds {
   readonly matmuls: number;
   readonly attention: number;
-  /** Seconds for which the rank waited for other ranks. */
+  /** Seconds that the rank waited for other ranks. */
   readonly communication: number;
-  /** Seconds of other kernels, the optimizer, and the host's other work. */
+  /** Seconds of other kernels, the optimizer, and the other work of the host. */
   readonly rest: number;
 }
 
@@ -54,7 +56,7 @@ export interface PlanComparisonOptions {
   readonly write: (text: string) => void;
 }
 
-/** Compares the measured steps of a run with its plan, and names the parts that are slower. */
+/** Compares the measured steps of a run with its plan, and names the kinds of work that are slower. */
 export class PlanComparison implements StepComparison {
   readonly #options: PlanComparisonOptions;
   readonly #steps: StepSeconds[] = [];
@@ -129,7 +131,7 @@ interface ComparedSeconds {
 }
 
 /**
- * Returns measured and planned seconds by kind of operation. In a pipeline, whose stages differ, there are
+ * Returns measured and planned seconds by kind of operation. The stages of a pipeline differ, so its rows are
  * only the computing time of the first rank and its waiting time.
  */
 function listRows(

@@ -8,7 +8,7 @@ import {
 } from '@mtl/configuration/strategies';
 import { type MeshView, reductionAxes } from '@mtl/layout';
 
-/** A part of a rank's communication that is counted under one name. */
+/** The communication of a rank that is counted under one name. */
 export interface CommunicationScope {
   /** The name in reports: an axis, or the role of a group. */
   readonly name: string;
@@ -26,9 +26,9 @@ export interface CommunicationScope {
 }
 
 /**
- * Returns the scopes of a run: the groups that strategies declare, and the group of all ranks. A group that
- * belongs to several scopes is counted only in the first. The reduction of gradients over data-parallel
- * replicas may include context-parallel ranks. It is counted under the name of the replicas' axis, whose own
+ * Returns the scopes of a run: the groups that strategies declare, and the group of all ranks. A group in
+ * several scopes is counted only in the first. The reduction of gradients over data-parallel replicas may
+ * include context-parallel ranks. It is counted under the name of the replicas' axis, and the axis's own
  * group is left out.
  */
 export function communicationScopes(parallel: AxisSizes & OptimizedLayout): readonly CommunicationScope[] {

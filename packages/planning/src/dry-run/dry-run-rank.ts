@@ -29,15 +29,15 @@ import {
 export interface DryRunRank {
   readonly rank: number;
   readonly coordinates: MeshCoordinates;
-  /** Number of parameters of the model on this rank. */
+  /** The number of the model's parameters on this rank. */
   readonly numParameters: number;
   /** The allocator's peak in bytes, from building the model to the end of the last step. */
   readonly peakBytes: number;
   readonly memoryByKind: MemoryByKind;
-  /** FLOPs of one step, as the native operations count them. */
+  /** FLOPs of a step, as counted by the native operations. */
   readonly flops: number;
   /**
-   * Bytes that the rank sends in one step, by the name of each `CommunicationScope` in which it has a group.
+   * Bytes that the rank sends in a step, by the name of each `CommunicationScope` with a group of this rank.
    */
   readonly sentBytes: Readonly<Record<string, number>>;
   /** The part of `sentBytes` for units of sharded states; absent if micro-batches communicate none. */
@@ -57,8 +57,8 @@ export interface DryRunRankOptions {
   readonly rank: number;
   readonly model: TransformerConfiguration;
   /**
-   * Number of steps to run; later steps reuse the allocator's cached memory. Default: 1; with CUDA graphs 3,
-   * so that all passes are recorded.
+   * The number of steps to run. Later steps reuse the allocator's cached memory. Default: 1; with CUDA graphs
+   * 3, so that all passes are recorded.
    */
   readonly numSteps?: number;
   readonly listener?: DryRunListener | undefined;
@@ -67,9 +67,9 @@ export interface DryRunRankOptions {
 }
 
 /**
- * Builds one rank of a training run on a device without values, with the code of a real run, and runs its
- * first steps. Nothing is computed or communicated, and batches consist of full placeholder sequences. FLOPs
- * and bytes of micro-batches that are not run are added to the result, except 8 bytes for the loss of each.
+ * Builds a rank of a training run on a device without values, with the code of a real run, and runs its first
+ * steps. Nothing is computed or communicated, and batches consist of full placeholder sequences. The result
+ * includes FLOPs and bytes of micro-batches that are not run, except 8 bytes for each loss.
  *
  * @throws errors of building and running the rank
  */
@@ -199,7 +199,8 @@ function countSentBytes(
 }
 
 /**
- * Counts what grows with the number of micro-batches in a step: all FLOPs, and the bytes that passes send.
+ * Counts the quantities that are proportional to the number of micro-batches: all FLOPs, and the bytes that
+ * passes send.
  */
 class CountedPasses implements PipelineRecorder {
   flops = 0;
@@ -282,13 +283,13 @@ export interface MemoryByKind {
   /** Main gradients. */
   readonly gradients: number;
   /**
-   * Master weights, if they are separate from the parameters; the optimizer's state; and the allocator's
+   * Master weights, if they are separate from the parameters; the optimizer states; and the allocator's
    * rounding of parameters, gradients and states.
    */
   readonly optimizer: number;
   /** Activations of all micro-batches in flight that existed when the pass with the peak began. */
   readonly activations: number;
-  /** Bytes that this pass added. If the peak is outside of passes: all bytes that are not kept. */
+  /** Bytes that the current pass added. If the peak is outside of passes: all bytes that are not kept. */
   readonly temporary: number;
 }
 

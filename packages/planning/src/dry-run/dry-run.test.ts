@@ -32,7 +32,7 @@ const sum = (values: readonly number[]): number => values.reduce((total, value) 
 describe('dryRun', () => {
   it('leaves no descriptor open', async () => {
     const openFiles = (): number => readdirSync('/proc/self/fd').length;
-    // opens what a process opens only once, such as threads
+    // creates everything that a process creates only once, such as threads
     await run({});
     const before = openFiles();
     await run({});
@@ -91,7 +91,7 @@ describe('dryRun', () => {
       expect(memoryByKind.optimizer).toBeLessThan((12 + 18 / 8) * rank.numParameters);
       expect(memoryByKind.temporary).toBeGreaterThan(0);
     }
-    // each earlier stage has one more micro-batch in flight
+    // each earlier stage has an additional micro-batch in flight
     const [, second, third] = ranks.map(({ memoryByKind }) => memoryByKind.activations);
     expect(second).toBeGreaterThan(1.4 * third!);
   });
@@ -103,7 +103,7 @@ describe('dryRun', () => {
     );
     const { ranks } = await run(options, 16);
     const [{ numParameters, sentBytes }] = ranks as [DryRun['ranks'][number]];
-    // float32 gradients are reduce-scattered and parameters all-gathered; each transfers half of a padded
+    // float32 gradients are reduce-scattered and parameters all-gathered. Each transfers half of a padded
     // buffer
     expect(sentBytes.dp! / (4 * numParameters)).toBeGreaterThan(1);
     expect(sentBytes.dp! / (4 * numParameters)).toBeLessThan(1.05);

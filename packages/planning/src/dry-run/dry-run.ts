@@ -19,30 +19,30 @@ import { type DryRunListener, type DryRunRank, dryRunRank, metaRun } from './dry
 
 /** The memory, FLOPs and communication of a training run, by rank. */
 export interface DryRun extends DryRunModel {
-  /** Number of parameters of the whole model. */
+  /** The number of parameters of the complete model. */
   readonly numParameters: number;
   /** Number of parameters that are used for a token; absent if all are used. */
   readonly numActiveParameters?: number | undefined;
   /**
-   * One rank of each kind, in rank order: the first tensor-parallel rank of every pipeline stage, and the
-   * last one of the first and the last stage. Every other rank equals one of these.
+   * A rank of each kind, in rank order: the first tensor-parallel rank of every pipeline stage, and the last
+   * tensor-parallel rank of the first and the last stage. Every other rank equals a rank in this list.
    */
   readonly ranks: readonly DryRunRank[];
   /**
-   * Peak bytes of the rank with the most memory, if all tokens are routed to the experts of one rank. `ranks`
-   * assume even routing. Absent if experts are not sharded.
+   * Peak bytes of the rank with the most memory, if all tokens are routed to the experts of a single rank.
+   * `ranks` assume even routing. Absent if experts are not sharded.
    */
   readonly unevenPeakBytes?: number;
 }
 
 export interface DryRunOptions {
-  /** Selects the ranks to run, among one rank of each kind. Default: all. */
+  /** Selects the ranks to run, among the ranks of each kind. Default: all. */
   readonly isRun?: (coordinates: MeshCoordinates) => boolean;
   /** True to also find the memory with uneven routing. Default: true. */
   readonly withUneven?: boolean;
   /** Returns a listener to the steps of a rank; called for each rank that is run. */
   readonly makeListener?: (coordinates: MeshCoordinates) => DryRunListener | undefined;
-  /** Called with each rank after it has run. An error that it throws ends the dry run. */
+  /** Called with each rank after it has run. An error from the callback ends the dry run. */
   readonly onRank?: (rank: DryRunRank) => void;
 }
 
@@ -54,9 +54,9 @@ const checks: OptionChecks<DryRunOptions> = {
 };
 
 /**
- * Builds a training run on device `meta`, and runs its first step, one rank at a time. It finds the errors,
- * the memory and the communication of a run, without the run's processes, data and time. Nothing is written.
- * The files of a tokenizer are read only if they are needed for the vocabulary size.
+ * Builds a training run on device `meta`, and runs its first step, one rank at a time. The dry run shows
+ * errors, memory and communication, without the run's processes, data and time. Nothing is written. The files
+ * of a tokenizer are read only if they are needed for the vocabulary size.
  *
  * @throws ConfigurationError MTL_OPTION; errors of building the run
  */
@@ -83,7 +83,7 @@ export async function dryRun(
   }
   const uneven: number[] = [];
   for (const { rank, coordinates } of ranks) {
-    // runs only the first rank of every stage, because it has the first experts
+    // runs only the first rank of every stage, because this rank has the first experts
     if (!withUneven || !dependsOnRouting(parallel) || !isFirstOfStage(coordinates)) continue;
     uneven.push((await dryRunRank(run, { rank, model, assumedRouting: 'first' })).peakBytes);
   }
@@ -98,16 +98,16 @@ export async function dryRun(
 }
 
 /**
- * Returns a number of micro-batches that represents a whole step, because later ones only repeat the passes.
- * It is the smallest number with which every rank has the same peak of activations in flight as in the whole
- * step. It is the full number for schedules that keep all activations, and for schedules from a file or a
- * module.
+ * Returns a number of micro-batches that represents a complete step, because later micro-batches only repeat
+ * the passes. It is the smallest number with the same peak of activations in flight on every rank as in the
+ * complete step. Schedules that keep all activations, and schedules from a file or a module, need the full
+ * number.
  */
 export function enoughMicroBatches({ parallel, training }: PretrainingConfiguration): number {
   const { numMicroBatches } = training;
   const { pipelineScheduleCsv, pipelineScheduleModule, microBatchGroupSize } = parallel;
   if (pipelineScheduleCsv !== undefined || pipelineScheduleModule !== undefined) return numMicroBatches;
-  // some schedules need whole groups of micro-batches
+  // some schedules need complete groups of micro-batches
   const unit = microBatchGroupSize ?? parallel.pipelineModelParallelSize;
   const all = inFlight(scheduleOfStep(parallel, numMicroBatches));
   for (let count = 2 * unit; count < numMicroBatches; count += unit) {
@@ -129,7 +129,7 @@ function scheduleIfAny(build: () => PipelineSchedule): PipelineSchedule | undefi
   }
 }
 
-/** The vocabulary size for the bundled corpus, whose tokenizer may not have been trained yet. */
+/** The vocabulary size for the bundled corpus. Its tokenizer may not have been trained yet. */
 const bundledVocabularySize = 4096;
 
 /** The model of a training run, determined without opening its data. */

@@ -48,7 +48,7 @@ function withoutData(flags: ParsedFlags): ParsedFlags {
   return { ...flags, ...resolveFlags(request), request };
 }
 
-/** Formats a dry run as a table, with one line for ranks with equal numbers. */
+/** Formats a dry run as a table. Ranks with equal numbers share a line. */
 export function formatDryRun({ parallel }: PretrainingConfiguration, { ranks, ...of }: DryRun): string {
   const columns = ['ranks', 'parameters', 'peak memory', 'FLOPs of a step', 'sent in a step'];
   const groups = alike(ranks);
@@ -67,7 +67,7 @@ export function formatDryRun({ parallel }: PretrainingConfiguration, { ranks, ..
 
 const counted = (count: number): string => count.toLocaleString('en-US');
 
-/** Groups consecutive ranks whose printed numbers are equal. */
+/** Groups consecutive ranks with equal printed numbers. */
 function alike(ranks: readonly DryRunRank[]): DryRunRank[][] {
   const groups: DryRunRank[][] = [];
   for (const rank of ranks) {
@@ -90,7 +90,7 @@ function formatNumbers({ numParameters, peakBytes, flops, sentBytes }: DryRunRan
   ];
 }
 
-/** Returns the name of a line: the stages, and the ranks' coordinates within a stage if its ranks differ. */
+/** Returns the name of a line: the stages, and the coordinates within a stage if its ranks differ. */
 function nameRanks(group: readonly DryRunRank[], ranks: readonly DryRunRank[]): string {
   const [{ coordinates: first }, { coordinates: last }] = [group[0]!, group.at(-1)!];
   const [stage, lastStage] = [findStage(first), findStage(last)];

@@ -38,7 +38,7 @@ describe('explainOutOfMemory', () => {
   it('names what takes less, how much, and the command that tells more', async () => {
     const remedy = await findRemedy({ training: { microBatchSize: 4, globalBatchSize: 4 } });
     expect(remedy).toMatch(/^use less memory: --micro-batch-size 1 \(\d+\.\d MiB instead of \d+\.\d MiB\); /);
-    // whether --bf16 saves memory here depends on the size of activations, so it is left out
+    // --bf16 may or may not save memory here, depending on the size of activations, so it is left out
     expect(listNames(remedy).filter((name) => name !== '--bf16')).toEqual([
       '--micro-batch-size 1',
       '--recompute-granularity full --recompute-method uniform --recompute-num-layers 1',

@@ -63,8 +63,8 @@ function describeRemedy(
 }
 
 /**
- * Returns the peak bytes of a rank's pipeline stage in a dry run. Returns undefined if the dry run fails, for
- * example because memory runs out: its error must not replace the original one.
+ * Returns the peak bytes of a rank's pipeline stage in a dry run. Returns undefined if the dry run fails (for
+ * example, because memory runs out), so that its error does not replace the original error.
  */
 async function predictPeak(
   configuration: PretrainingConfiguration,

@@ -15,8 +15,8 @@ import type { ListedStore } from '@mtl/optimizer';
 /**
  * Describes the step of a training run for the operation lists of other programs.
  *
- * @throws ConfigurationError `MTL_PROFILE` for a model without a list, for adapters, for experts, and for
- *   fp32, for which the lists have no bytes and no rates
+ * @throws ConfigurationError `MTL_PROFILE` for a model without a list, for adapters and experts, and for
+ *   fp32, because the lists have no bytes and rates for it
  */
 export function listedStep(
   configuration: PretrainingConfiguration,
@@ -69,8 +69,8 @@ export function listedStep(
 }
 
 /**
- * Returns the states that the program with operation lists shards for a store: the states that the store
- * shards, or the states that the program always shards.
+ * Returns the states that the program of the operation lists shards for a store. These are the states that
+ * the store shards, and the states that the program always shards.
  */
 export function softwareOfStore(
   { shardsParameters = false }: ListedSoftware,

@@ -7,7 +7,7 @@ import { configureTinyGpt, layout, tinyGpt } from '../../test/support/tiny-gpt.j
 import { planIfFits, planRun, wholeMemory, withDeviceOfProfile } from './plan-run.js';
 import { recordRun } from './record-run.js';
 
-/** Returns the FLOPs of matmuls, and of attention as its operations count them. */
+/** Returns the FLOPs of matmuls and of attention, as counted by the operations. */
 function countFlops(operations: readonly Operation[]): number {
   return operations.reduce((sum, operation) => {
     if (operation.kind === 'matmul') {
@@ -41,8 +41,8 @@ describe('recordRun', () => {
     const options = mergeOptions({ training: { globalBatchSize: 8 } }, layout({ t: 2, p: 2 }), parallel);
     const run = await recordRun(configureTinyGpt(options, 8), { gpusPerNode: 4 });
     const { chunks, ends, message } = run.step;
-    // an all-gather and a reduce-scatter around attention and around the MLP of 2 layers, and one for the
-    // embedding
+    // there are an all-gather and a reduce-scatter around attention and around the MLP of 2 layers, and one
+    // for the embedding
     const starts = chunks[0]!.F!.filter(({ kind }) => kind === 'start');
     expect(starts).toHaveLength(2 * 4 + 1);
     const backward = chunks[0]!.B!;
@@ -230,7 +230,7 @@ describe('planRun of experts', () => {
     const most = Math.max(...spread.ranks.map(wholeMemory));
     expect(spread.unevenMemoryBytes).toBeGreaterThan(most);
     // in each of 2 layers, a process gets 2 times 64 tokens for 2 experts, twice the number with even
-    // routing. This adds rows and their gradients in two sizes, and the permuted rows; everything else is
+    // routing. This adds rows and their gradients in two sizes, and the permuted rows. Everything else is
     // equal
     expect(spread.unevenMemoryBytes! - most).toBeLessThan(128 * 4 * (4 * 64 + 6 * 48) * 2);
     expect((await makePlan({ layout: { expertModelParallelSize: 1 } }, 2)).unevenMemoryBytes).toBeUndefined();
@@ -340,7 +340,7 @@ describe('planIfFits', () => {
     });
     // FLOPs are counted for each rank separately, so this is the count of the last rank, which has the head
     const ofLast = countedFlops();
-    // planning ended at the first rank, which does not fit and takes fewer FLOPs than the last
+    // planning ended at the first rank, which does not fit, and which takes fewer FLOPs than the last rank
     expect(await planIfFits(configuration, { profile, memoryBytes: 2 ** 10 })).toBeUndefined();
     expect(countedFlops()).toBeLessThan(ofLast);
     // the ranks would fit without the memory of libraries, which is determined only after all ranks have run

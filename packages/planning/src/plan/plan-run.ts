@@ -55,7 +55,7 @@ export interface PlannedRanks {
   readonly memoryBytes: number;
   readonly memoryByKind: MemoryByKind;
   /**
-   * Bytes that libraries take in addition to `memoryBytes`; absent if libraries take none, or if it is
+   * Bytes of libraries in addition to `memoryBytes`; absent if libraries take none, or if the number is
    * unknown.
    */
   readonly memoryOfLibraries?: LibraryMemory | undefined;
@@ -68,16 +68,16 @@ export interface RunPlan {
   readonly numActiveParameters?: number | undefined;
   readonly iterationSeconds: number;
   /**
-   * Model FLOPs of one process, divided by the time of a step, in TFLOP/s. Attention is counted in full,
-   * recomputation is not.
+   * Model FLOPs of a process, divided by the time of a step, in TFLOP/s. Attention counts in full, and
+   * recomputation does not count.
    */
   readonly teraflopsPerGpu: number;
   /**
-   * Fractions of the profile's peak rate, with attention counted in full or only its causal part (see
+   * Fractions of the profile's peak rate. Attention counts in full, or only its causal half (see
    * `modelFlops`).
    */
   readonly utilization: { readonly full: number; readonly causal: number };
-  /** Seconds of the whole training run, without evaluation and checkpoints. */
+  /** Seconds of the complete training run, without evaluation and checkpoints. */
   readonly trainingSeconds: number;
   /** True if each process has enough memory for its allocator and libraries. */
   readonly fits: boolean;
@@ -85,8 +85,8 @@ export interface RunPlan {
   readonly capacityBytes: number;
   readonly ranks: readonly PlannedRanks[];
   /**
-   * Bytes of the rank with the most memory if all tokens are routed to the experts of one rank. All other
-   * values assume even routing. Absent if experts are not sharded.
+   * Bytes of the rank with the most memory if all tokens are routed to the experts of a single rank. All
+   * other values assume even routing. Absent if experts are not sharded.
    */
   readonly unevenMemoryBytes?: number;
   /**
@@ -101,8 +101,8 @@ export interface RunPlan {
 }
 
 /**
- * Predicts memory and time of a training run. If the profile's operations are recorded, the prediction is
- * made from a dry run; otherwise from lists of operations and memory of the profile's program.
+ * Predicts memory and time of a training run. For a profile with recorded operations, the prediction uses a
+ * dry run. Otherwise it uses lists of operations and memory of the profile's program.
  *
  * @throws errors of building the run, such as ConfigurationError; ConfigurationError `MTL_OPTION`;
  *   `MTL_PROFILE`, `MTL_PLAN_LAYOUT` for runs that the profile cannot predict
@@ -141,7 +141,7 @@ async function plan(
   options: PlanRunOptions & Pick<DryRunOptions, 'onRank'>,
 ): Promise<RunPlan> {
   const numThreads = await plannedThreads(asked, options.profile);
-  // memory also depends on the number of threads, since each has scratch memory for kernels
+  // memory also depends on the number of threads, because each has scratch memory for kernels
   const configuration = withThreads(asked, numThreads);
   const { training, parallel } = configuration;
   const { worldSize: numProcesses } = parallel;
@@ -212,7 +212,7 @@ async function recordedPlan(
   });
   const isOnGpu = configuration.parallel.device === 'cuda';
   const mesh = meshOfRun(configuration.parallel);
-  const memoryOf = new Map(
+  const memoryByRank = new Map(
     run.ranks.map(({ rank, coordinates, peakBytes, memoryByKind }) => [
       rank,
       {
@@ -255,13 +255,13 @@ async function listedPlan(configuration: PretrainingConfiguration, profile: Prof
 /** Returns all ranks of the run, grouped by equal memory. */
 function groupedRanks(
   { parallel }: PretrainingConfiguration,
-  memoryOf: (rank: number, stage: number) => Omit<PlannedRanks, 'ranks' | 'stages'>,
+  describeMemory: (rank: number, stage: number) => Omit<PlannedRanks, 'ranks' | 'stages'>,
 ): PlannedRanks[] {
   const mesh = meshOfRun(parallel);
   const groups = new Map<string, PlannedRanks & { readonly ranks: number[]; readonly stages: number[] }>();
   for (let rank = 0; rank < parallel.worldSize; rank++) {
     const stage = findStage(mesh.coordinatesOf(rank));
-    const memory = memoryOf(rank, stage);
+    const memory = describeMemory(rank, stage);
     const key = JSON.stringify(memory);
     const group = groups.get(key) ?? { ranks: [], stages: [], ...memory };
     groups.set(key, group);
@@ -292,7 +292,7 @@ function inMilliseconds(simulation: Simulation): Simulation {
 
 /**
  * Returns the number of threads that a rank of the run would choose on the machine of a measured profile, if
- * all cores are free. Undefined for GPUs, whose times do not depend on threads.
+ * all cores are free. Undefined for GPUs, because their times do not depend on threads.
  */
 async function plannedThreads(
   configuration: PretrainingConfiguration,
@@ -338,11 +338,11 @@ export interface LibraryMemory {
   readonly communicators: number;
 }
 
-/** Returns whether a profile is of GPUs. Profiles of CPUs are always measured. */
+/** Returns true if a profile is of GPUs. Profiles of CPUs are always measured. */
 const isOfGpu = (hardware: Profile['hardware']): boolean =>
   hardware.state !== 'measured' || hardware.deviceType === 'cuda';
 
-/** Returns the bytes that libraries take; undefined for CPUs, where they are negligible. */
+/** Returns the bytes of libraries; undefined for CPUs, where they are negligible. */
 function libraryMemory(uses: readonly GroupUse[], { hardware }: Profile): LibraryMemory | undefined {
   if (!isOfGpu(hardware)) return undefined;
   return {

@@ -3,15 +3,12 @@ import { type AxisSizes, groupsOfRun, meshOfRun } from '@mtl/configuration/strat
 import type { GroupUse, RankGroup } from '@mtl/cost-model';
 import { listMembers } from '@mtl/layout';
 
-/**
- * Returns a group by its name, which is the name of a strategy's group; any other name is the group of all
- * ranks.
- */
+/** Returns a group by the name of a strategy's group. Any other name is the group of all ranks. */
 export type GroupNamed = (name: string) => RankGroup;
 
 /**
- * Returns the function that finds a run's groups by name, with the number of ranks on one node. These are the
- * groups that strategies declare (`groupsOfRun`), and the group of all ranks for any other name.
+ * Returns a function that finds a run's groups by name, with the number of ranks on a node. The groups are
+ * those that strategies declare (`groupsOfRun`). Any other name is the group of all ranks.
  */
 export function rankGroups(parallel: AxisSizes, gpusPerNode: number): GroupNamed {
   const mesh = meshOfRun(parallel);
@@ -36,8 +33,8 @@ export function rankGroups(parallel: AxisSizes, gpusPerNode: number): GroupNamed
 
 /**
  * Returns a function that maps the name of a group to the name of its communicator: the name of the first
- * declared group with the same members. Such groups share a communicator in a run, but are separate in a dry
- * run.
+ * declared group with the same members. Groups with the same members share a communicator in a run, but are
+ * separate in a dry run.
  */
 export function communicatorNames(parallel: AxisSizes): (name: string) => string {
   const mesh = meshOfRun(parallel);
@@ -59,7 +56,7 @@ export function communicatorNames(parallel: AxisSizes): (name: string) => string
   };
 }
 
-/** Returns whether neighbouring pipeline stages are on the same node. */
+/** Returns true if neighbouring pipeline stages are on the same node. */
 export function isPipelineInside(parallel: AxisSizes, gpusPerNode: number): boolean {
   return meshOfRun(parallel).worldSize <= gpusPerNode;
 }
@@ -71,7 +68,7 @@ interface Use {
 }
 
 /**
- * Records which groups a rank of a dry run uses for communication on its device, and for which operations.
+ * Records the groups that a rank of a dry run uses for communication on its device, with their operations.
  */
 export class UsedGroups {
   readonly #groupNamed: GroupNamed;

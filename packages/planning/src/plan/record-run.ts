@@ -24,7 +24,7 @@ import {
 } from './rank-groups.js';
 import { recordedOperation } from './recorded-operation.js';
 
-/** A dry run, with the recorded operations from which the time of its step is predicted. */
+/** A dry run with recorded operations, which predict the time of a step. */
 export interface RecordedRun extends DryRun {
   readonly step: RecordedStep;
   /** Bytes that the forward pass of a micro-batch keeps for the backward pass, by chunk. */
@@ -39,7 +39,7 @@ export interface RecordedRun extends DryRun {
 }
 
 interface RecordRunOptions extends Pick<DryRunOptions, 'isRun' | 'withUneven' | 'onRank'> {
-  /** Number of ranks on one node. It determines which links the ranks of a group use. */
+  /** The number of ranks on a node. It determines the links that the ranks of a group use. */
   readonly gpusPerNode: number;
   /**
    * True if the row sums in attention's backward pass have a separate rate. Default: true on CPUs; for GPUs
@@ -49,8 +49,8 @@ interface RecordRunOptions extends Pick<DryRunOptions, 'isRun' | 'withUneven' | 
 }
 
 /**
- * Runs a training run as a dry run, and records its step. The first tensor-parallel rank of every stage must
- * be run.
+ * Runs a dry run of a training run, and records its step. The first tensor-parallel rank of every stage must
+ * be included.
  *
  * @throws errors of building the run, such as ConfigurationError
  */
@@ -64,7 +64,7 @@ export async function recordRun(
   const recordings = new Map<number, StepRecording>();
   const run = await dryRun(configuration, {
     ...options,
-    // only the first rank of a stage is recorded, since all tensor-parallel ranks run the same operations
+    // only the first rank of a stage is recorded, because all tensor-parallel ranks run the same operations
     makeListener: (coordinates) => {
       if (!isFirstOfStage(coordinates)) return undefined;
       const { pp } = coordinates;
@@ -109,9 +109,9 @@ interface StepRecordingOptions {
 }
 
 /**
- * Listens to the first step of one rank of a dry run, and records what determines its time: for each chunk
- * and kind of pass, the operations for the first micro-batch; the message between stages; and the operations
- * after the passes.
+ * Listens to the first step of a rank in a dry run, and records everything that determines the step's time:
+ * for each chunk and kind of pass, the operations for the first micro-batch; the message between stages; and
+ * the operations after the passes.
  */
 class StepRecording implements StepListener {
   /** The groups in which the rank communicates, before or during the step. */
@@ -242,8 +242,8 @@ class StepRecording implements StepListener {
   };
 
   /**
-   * Returns the list for an activity: one list for each chunk and kind of pass, for the first micro-batch,
-   * and one for the operations after the passes.
+   * Returns the list for an activity. Each chunk and kind of pass has a list for the first micro-batch, and
+   * one list contains the operations after the passes.
    */
   #findList({ kind, chunk = 0, microBatch }: RecordedActivity): Operation[] | undefined {
     if (kind === 'optimizer' || kind === 'reduce') return this.#end;

@@ -22,16 +22,16 @@ const updated: Readonly<Record<string, readonly string[]>> = {
   layer_norm_backward: ['weightGradient', 'biasGradient'],
 };
 
-/** Operations that read or write only some rows of a table: one for each row of the operand `rows`. */
+/** Operations that read or write only some rows of a table: one row for each row of the operand `rows`. */
 const rowsOnly: Readonly<Record<string, { readonly table: string; readonly rows: string }>> = {
   embedding_forward: { table: 'table', rows: 'output' },
   embedding_backward: { table: 'tableGradient', rows: 'outputGradient' },
 };
 
 /**
- * The number of further elements that are read and written per element of a matmul's result, for the
- * computation that is fused with the matmul. On GPUs it is a part of the matmul, on CPUs a second pass over
- * the result.
+ * The number of additional elements read and written per element of a matmul's result, for the computation
+ * that is fused with the matmul. On GPUs, this computation belongs to the matmul. On CPUs, it is a second
+ * pass over the result.
  */
 const fused: Readonly<Record<string, { readonly onGpu: number; readonly onCpu: number }>> = {
   linear_gelu_forward: { onGpu: 1, onCpu: 2 },
@@ -71,10 +71,9 @@ function attentionSizes({ key, starts, longest, windowSize }: Operands): { keys:
 }
 
 /**
- * Returns the ratio of computed FLOPs to counted FLOPs of attention. Causal attention computes only the pairs
- * of queries and keys that attend to each other; with a window, the counted FLOPs already cover only the
- * window. The backward pass computes five matmuls but four are counted, because the scores are computed
- * again.
+ * Returns the ratio of computed FLOPs to counted FLOPs of attention. Causal attention computes only visible
+ * pairs of queries and keys. With a window, the counted FLOPs already cover only the window. The backward
+ * pass computes five matmuls, because the scores are computed again, but only four are counted.
  */
 function computedPart(name: string, operands: Operands): number {
   const { causal } = operands;
@@ -98,15 +97,15 @@ function visiblePart({ query, key, starts, firstQuery = 0, firstKey = 0 }: Opera
   return (seen(distance + numQueries) - seen(distance)) / (numQueries * numKeys);
 }
 
-/** Returns whether a window hides keys. Windows of packed samples are ignored. */
+/** Returns true if a window hides keys. Windows of packed samples are ignored. */
 function hasWindow({ windowSize, starts, key }: Operands): boolean {
   if (typeof windowSize !== 'number' || windowSize < 0 || isTensor(starts)) return false;
   return windowSize + 1 < (key as Tensor).dim(0);
 }
 
 /**
- * Returns a matmul with the shape of its result; its depth follows from its FLOPs. For experts, it describes
- * one matmul per expert, each with the same number of rows.
+ * Returns a matmul with the shape of its result. Its depth follows from its FLOPs. For experts, the result is
+ * a matmul for each expert, with the same number of rows.
  */
 function describeMatmul(
   { name, operands, dtype }: { name: string; operands: Operands; dtype: ComputeDtype },
@@ -131,7 +130,7 @@ function describeMatmul(
   };
 }
 
-/** Returns the number of groups of rows; each group is multiplied by its own matrix. */
+/** Returns the number of groups of rows. Each group is multiplied by a separate matrix. */
 function countGroups(name: string, { weights, weightGradient }: Operands): number {
   if (!name.startsWith('grouped_')) return 1;
   return ((weights ?? weightGradient) as Tensor).dim(0);
@@ -148,7 +147,7 @@ function findInput(operands: Operands): Tensor {
 function countBytes(name: string, operands: Operands): number {
   const rows = rowsOnly[name];
   if (rows !== undefined) {
-    // rows are read and written; if they are accumulated, they are read twice
+    // rows are read and written. Accumulated rows are read twice
     const factor = name === 'embedding_forward' && operands.accumulate !== true ? 2 : 3;
     return factor * (operands[rows.rows] as Tensor).bytes;
   }

@@ -2,9 +2,9 @@ import { alignColumns } from '../align-columns.js';
 import type { ProfiledOperation, StepProfile } from './operation-profile.js';
 import { leastSeconds, type Roofline } from './roofline.js';
 
-/** The largest number of matmul sizes that are listed; those that take the most time are chosen. */
+/** The maximum number of matmul sizes in the list. The sizes that take the most time are listed. */
 const numListedMatmuls = 16;
-/** An operation gets its own line if it takes at least this fraction of a step. */
+/** An operation has a separate line if it takes at least this fraction of a step. */
 const leastPart = 0.002;
 
 /** Formats the times of profiled steps as tables: by operation, and matmuls by their sizes. */
@@ -93,7 +93,7 @@ function describeRoofline({ flopsPerSecond, bytesPerSecond }: Roofline): string[
   ];
 }
 
-/** Returns whether a column has numbers: all except the first, which has names. */
+/** Returns true if a column has numbers: all except the first, which has names. */
 const isNumber = (column: number): boolean => column > 0;
 const milliseconds = (seconds: number): string => (1000 * seconds).toFixed(2);
 const percent = (part: number): string => `${(100 * part).toFixed(1)} %`;

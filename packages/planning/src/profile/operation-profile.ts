@@ -6,12 +6,12 @@ import { type RecordedOperation, recordedOperation } from '../plan/recorded-oper
 
 /** The time and the work of all calls of an operation with the same sizes in the profiled steps. */
 export interface ProfiledOperation {
-  /** The name of the native operation, with its variant. */
+  /** The name of the native operation, including its variant. */
   readonly name: string;
   readonly dtype: ComputeDtype;
   /**
-   * Sizes of a matmul, `rows x columns x depth`, the operand that is read transposed, and the code that
-   * computed it.
+   * Sizes of a matmul, `rows x columns x depth`, the transposed operand, and the code that computed the
+   * matmul.
    */
   readonly sizes: string | undefined;
   calls: number;
@@ -22,29 +22,29 @@ export interface ProfiledOperation {
   bytes: number;
 }
 
-/** The time of the profiled steps on one rank, by operation. */
+/** The time of the profiled steps on a rank, by operation. */
 export interface StepProfile {
   readonly numSteps: number;
-  /** Seconds of all steps together, each from its first pass to its end. */
+  /** Seconds of all steps together. A step counts from its first pass to its end. */
   readonly seconds: number;
-  /** Seconds for which the rank waited for other ranks. */
+  /** Seconds that the rank waited for other ranks. */
   readonly waitedSeconds: number;
   readonly operations: readonly ProfiledOperation[];
 }
 
 export interface OperationProfileOptions {
-  /** The first and the last step to profile, as the trainer numbers them. */
+  /** The first and the last step to profile, by the trainer's step numbers. */
   readonly first: number;
   readonly last: number;
-  /** Returns the seconds for which this rank has waited for other ranks since it started. */
+  /** Returns the total seconds that this rank has waited for other ranks. */
   readonly waitedSeconds: () => number;
   /** Called once, after the last step. */
   readonly onProfile: (profile: StepProfile) => void;
 }
 
 /**
- * Times every operation of some steps on the host, and counts the FLOPs and bytes that it needs. On a GPU the
- * times would be meaningless, since the host only enqueues operations.
+ * Times every operation of some steps on the host, and counts its FLOPs and bytes. On a GPU the times would
+ * have no meaning, because the host only enqueues operations.
  */
 export class OperationProfile implements StepListener {
   readonly #options: OperationProfileOptions;
@@ -54,7 +54,7 @@ export class OperationProfile implements StepListener {
   #seconds = 0;
   #waitedAtStart = 0;
   #waited = 0;
-  /** Milliseconds that the profile itself took, which are subtracted from the time of a step. */
+  /** Milliseconds that the profile itself took. They are subtracted from the time of a step. */
   #ownMs = 0;
 
   constructor(options: OperationProfileOptions) {

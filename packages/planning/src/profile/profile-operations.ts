@@ -13,7 +13,7 @@ export function profileOperations({ onMessage, ...steps }: OperationsToProfile):
 function describe(profile: StepProfile): string {
   const computed = profile.operations.filter(({ flops }) => flops > 0).map(({ dtype }) => dtype);
   const roofline = measureRoofline(new Set(computed));
-  // the roofline's tensors are freed, so that the run's memory peak does not include them
+  // frees the roofline's tensors, so that the run's memory peak does not include them
   trimMemory('cpu');
   resetPeakMemory('cpu');
   return formatStepProfile(profile, roofline);

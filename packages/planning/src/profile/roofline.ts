@@ -61,8 +61,8 @@ function fastest(body: () => void): number {
 type Work = Pick<ProfiledOperation, 'dtype' | 'flops' | 'bytes'>;
 
 /**
- * Returns the least seconds that some work takes according to the roofline: the maximum of the time for its
- * FLOPs and the time for its bytes.
+ * Returns the least seconds for some work according to the roofline: the maximum of the time for its FLOPs
+ * and the time for its bytes.
  */
 export function leastSeconds({ dtype, flops, bytes }: Work, roofline: Roofline): number {
   const computing = flops === 0 ? 0 : flops / roofline.flopsPerSecond[dtype]!;

@@ -237,7 +237,7 @@ describe('fingerprints', () => {
     const [a, b, c] = datasets as [(typeof datasets)[0], (typeof datasets)[0], (typeof datasets)[0]];
     const before = { datasets, workingDirectory };
     expect(dataChanges(before, [a, { ...b, path: 'elsewhere' }, c])).toEqual([]);
-    // the same dataset, given by a path relative to another working directory
+    // the same dataset, with a path relative to another working directory
     expect(
       dataChanges({ datasets: [{ ...a, path: 'a' }], workingDirectory }, [
         { ...a, sha256: 'other', bytes: 5 },

@@ -5,26 +5,26 @@ import { taskDataFingerprint } from './fingerprints.js';
 export const tokenizerFiles = ['tokenizer-model', 'vocab-file', 'merge-file', 'chat-template'] as const;
 
 /**
- * Flags whose files a run reads whole. Flags of datasets are missing because datasets have their own
+ * Flags for files that a run reads completely. Flags of datasets are missing, because datasets have their own
  * checksums.
  */
 const flagsOfFiles: readonly string[] = [...tokenizerFiles, 'validation-data', 'pipeline-schedule'];
 
-/** Flags of models, whose files are compared by samples. */
+/** Flags of models. Only samples of the models' files are compared. */
 const flagsOfModels = ['load-hf', ...adapterStartFlags];
 
 /** Checksums of the files and folders that flags name, by flag. */
 export interface FileContents {
   /** Checksums of samples of the files. */
   readonly contents: Readonly<Record<string, string>>;
-  /** Checksums of all bytes, for files that are read whole. */
+  /** Checksums of all bytes, for files that are read completely. */
   readonly contentsSha256: Readonly<Record<string, string>>;
 }
 
 /**
- * Returns checksums of the files and folders that flags name: of samples for all files, and of all bytes for
- * files that a run reads whole. They are computed as for datasets (see `taskDataFingerprint`). A value that
- * is not a path, such as the name of a schedule, has no checksum.
+ * Returns checksums of the files and folders that flags name. Checksums of samples cover all files; checksums
+ * of all bytes cover files that a run reads completely. They are computed as for datasets (see
+ * `taskDataFingerprint`). A value that is not a path, such as the name of a schedule, has no checksum.
  */
 export function contentsOfFlags(flags: Readonly<Record<string, unknown>>): FileContents {
   const contents: Record<string, string> = {};

@@ -23,7 +23,8 @@ export function startOfCheckpoint({ path, manifest }: Pick<Checkpoint, 'path' | 
   if (why !== undefined) return { why };
   if (record === undefined) return { why: `${directory} has no run.json` };
   const { starts } = record;
-  // clocks of hosts differ, so all starts may seem to be later than the save: then the first start is taken
+  // the clocks of hosts differ, so all starts may seem to be later than the save. The first start is then
+  // used
   const start = starts.findLast(({ time }) => Date.parse(time) <= manifest.savedAtMs) ?? starts[0]!;
   return { start };
 }
@@ -39,7 +40,7 @@ export function readLastStart(directory: string): DataBefore | undefined {
 }
 
 /**
- * Returns the record in a run folder, or the reason why it cannot be read. Neither is set if there is no
+ * Returns the record in a run folder, or the reason why the record cannot be read. Returns neither without a
  * record.
  */
 function readRecord(directory: string): { readonly record?: RunRecord | undefined; readonly why?: string } {
@@ -52,8 +53,8 @@ function readRecord(directory: string): { readonly record?: RunRecord | undefine
 }
 
 /**
- * Describes the differences between the data of two starts of a run, file by file. Returns an empty list if
- * the contents and their order are the same, even at other paths.
+ * Describes the differences between the data of two starts of a run, file by file. Returns an empty list for
+ * the same contents in the same order, even at other paths.
  */
 export function dataChanges(
   before: Pick<RunStart, 'datasets' | 'workingDirectory'>,
@@ -63,8 +64,8 @@ export function dataChanges(
   const pathBefore = (dataset: Dataset): string => resolve(before.workingDirectory, nameDataset(dataset));
   const left = [...before.datasets];
   /**
-   * Removes a matching dataset from the datasets of the previous start, and returns it; undefined if none
-   * matches.
+   * Removes a matching dataset from the datasets of the previous start and returns it; undefined without a
+   * match.
    */
   const take = (isWanted: (dataset: Dataset) => boolean): Dataset | undefined => {
     const index = left.findIndex(isWanted);
@@ -87,7 +88,7 @@ export function dataChanges(
     : [`the files are read in another order: ${now.map(nameDataset).join(', ')}`];
 }
 
-/** Describes the flags whose files have other contents than before at the same path. */
+/** Describes the flags whose files have new contents at the same path. */
 export function changedFiles(
   names: readonly string[],
   before: Pick<RunStart, 'contents' | 'contentsSha256' | 'resolved' | 'flags'>,
@@ -108,7 +109,7 @@ export function changedFiles(
 interface DataChanges {
   readonly training: readonly string[];
   readonly evaluation: readonly string[];
-  /** The checkpoint, or the folder of the run, that was made with the other data. */
+  /** The checkpoint or run folder that was made with the other data. */
   readonly path: string;
 }
 
@@ -126,7 +127,7 @@ export function notesOfDataChanges({ training, evaluation, path }: DataChanges):
   ];
 }
 
-/** Returns the line that tells the user that the training data of a checkpoint is unknown. */
+/** Returns the note that the training data of a checkpoint is unknown. */
 export const noteOfUnknownData = (why: string, path: string): string =>
   `  note: ${why}: it is not known whether the data are the same as in ${path}`;
 
@@ -134,7 +135,7 @@ function isSameOrder(before: Datasets, now: Datasets): boolean {
   return before.length === now.length && before.every((dataset, index) => isSame(dataset, now[index]!));
 }
 
-/** Returns whether two datasets have the same content, as far as checksums show; a pipe has no checksum. */
+/** Returns true if two datasets have the same content, as far as checksums show; a pipe has no checksum. */
 function isSame(before: Dataset, now: Dataset): boolean {
   if (before.sha256 !== undefined && now.sha256 !== undefined) return before.sha256 === now.sha256;
   const isUnknown = before.sampledSha256 === '' || now.sampledSha256 === '';

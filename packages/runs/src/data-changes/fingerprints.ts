@@ -8,8 +8,8 @@ const blockBytes = 4096;
 const numBlocks = 64;
 
 /**
- * The largest total size in bytes of a run's datasets for which all bytes are read for checksums. Reading
- * this much hardly delays a start, and the first epoch reads the same bytes anyway.
+ * The largest total size in bytes of a run's datasets for which checksums cover all bytes. Reading this much
+ * hardly delays a start, because the first epoch reads the same bytes anyway.
  */
 const maxWholeBytes = 256 * 2 ** 20;
 
@@ -19,9 +19,9 @@ interface FingerprintOptions {
 }
 
 /**
- * Returns a fingerprint that identifies a dataset of any size without reading it whole: a checksum of the
- * sizes of .idx and .bin, and of 64 blocks of 4 KiB of each file, spread evenly from the first byte to the
- * last. Only the checksum of all bytes detects a change between these blocks.
+ * Returns a fingerprint that identifies a dataset of any size without reading all of it: a checksum of the
+ * sizes of .idx and .bin, and of 64 blocks of 4 KiB of each file at even distances. Only the checksum of all
+ * bytes detects a change between these blocks.
  */
 export function datasetFingerprint(
   prefix: string,
@@ -35,8 +35,8 @@ export function datasetFingerprint(
 }
 
 /**
- * Returns the fingerprints of the datasets in --data-path. Mock data has no files, and so no fingerprint.
- * Datasets of at most 256 MiB together are read whole.
+ * Returns the fingerprints of the datasets in --data-path. Mock data has no files, and therefore no
+ * fingerprint. Datasets of at most 256 MiB in total are read completely.
  */
 export function datasetFingerprints(dataPath: readonly string[]): DatasetRecord[] {
   if (dataPath.length === 0) return [];
@@ -73,7 +73,7 @@ function hashWhole(
 }
 
 /**
- * Adds a file's size and 64 of its blocks to a hash. The blocks cover files of up to 256 KiB completely.
+ * Adds a file's size and 64 blocks of its data to a hash. The blocks cover files of up to 256 KiB completely.
  *
  * @returns the size of the file in bytes
  */
@@ -100,14 +100,14 @@ function blockStarts(last: number): ReadonlySet<number> {
   );
 }
 
-/** The largest number of files in a folder whose contents are sampled. */
+/** The largest number of files in a folder for which contents are sampled. */
 const numSampledFiles = 64;
 
 /**
  * Returns a fingerprint that identifies the data of a task. For a file, it is a checksum of the size and of
  * 64 blocks of 4 KiB, which cover files of up to 256 KiB completely. For a folder, it is a checksum of the
- * names and sizes of all files, and of blocks of 64 files, spread evenly. Only the checksum of all bytes
- * detects a change elsewhere; it is cheap if a run reads all files anyway. A pipe can be read only once, and
+ * names and sizes of all files, and of blocks of 64 files at even distances. Only the checksum of all bytes
+ * detects a change elsewhere. It is cheap if a run reads all files anyway. A pipe can be read only once, and
  * has no checksum.
  */
 export function taskDataFingerprint(

@@ -20,7 +20,7 @@ import { openSavedCheckpoint, type SavedCheckpoint } from './checkpoints/open-sa
 import { tokenizerOfHuggingFace } from './tokenizers/hugging-face-tokenizers.js';
 
 /**
- * Flags that apply to one start of a run only: machines, inputs, outputs, and the end of the run. A resumed
+ * Flags that apply only to one start of a run: machines, inputs, outputs, and the end of the run. A resumed
  * run does not inherit them from its checkpoint.
  */
 const flagsOfOneRun = new Set<string>([
@@ -36,12 +36,12 @@ const flagsOfOneRun = new Set<string>([
 
 /**
  * Reads the flags that a run gets from the checkpoint of --load or the directory of --load-hf. A resumed
- * checkpoint gives all flags except flags that apply to one start only (devices, ranks, output paths). A run
- * that continues in its own folder, however, writes its metrics to the same files as before. With --finetune,
- * a converted checkpoint or --load-hf, the run gets only the flags of the model and its tokenizer. If
- * adapters are loaded, their flags are added (`withAdapters`).
+ * checkpoint gives all flags except those for one start only (devices, ranks, output paths). A run that
+ * continues in its own folder also keeps the files for its metrics. With --finetune, a converted checkpoint
+ * or --load-hf, the run gets only the flags of the model and its tokenizer. If adapters are loaded, their
+ * flags are added (`withAdapters`).
  *
- * Returns undefined if nothing is loaded, or if --load names the directory of --save and it is still empty.
+ * Returns undefined if nothing is loaded, or if --load and --save name the same empty directory.
  *
  * @throws CheckpointError MTL_CHECKPOINT_*, MTL_HUGGING_FACE_*, MTL_LORA_DIRECTORY; ConfigurationError
  *   MTL_FLAG_REQUIRED and DataError MTL_DATA_TOKENIZER, as `tokenizerOfHuggingFace`
@@ -60,7 +60,7 @@ async function readFlagsOfModel(flags: ResolvedFlags): Promise<LoadedFlags | und
 }
 
 /**
- * Returns the checkpoint that will be loaded. Only its manifest is read here, because loading checks the
+ * Returns the checkpoint that will be loaded. Only its manifest is read here, because loading checks its
  * other files.
  */
 async function savedIn(load: string, values: Flags): Promise<SavedCheckpoint | undefined> {
@@ -78,7 +78,8 @@ async function savedIn(load: string, values: Flags): Promise<SavedCheckpoint | u
     return await openSavedCheckpoint({ load, checkpointStep: step, onNotice: () => {} });
   } catch (error) {
     const isEmpty = MtlError.isInstance(error) && error.code === 'MTL_CHECKPOINT_NONE';
-    // scripts for restarted jobs pass the same directory to --load and --save; it is empty at the first start
+    // scripts for restarted jobs pass the same directory to --load and --save, which is empty at the first
+    // start
     if (isEmpty && step === undefined && isSamePlace(load, save)) return undefined;
     throw error;
   }
@@ -97,7 +98,7 @@ function fromCheckpoint(
   const data = training?.resolved.data;
   const isOfConversations = data?.conversations !== undefined;
   const bundled = data?.dataPath.length === 0 && !isOfConversations && data.mockData !== true;
-  // a run on the bundled corpus finds the corpus's tokenizer again, unless a flag names another one
+  // a run on the bundled corpus uses the corpus's tokenizer again, unless a flag names another tokenizer
   const isOfCorpus =
     goesOn && bundled && training.flags['tokenizer-type'] === undefined && !given.has('data-path');
   const withTokenizer = tokenizer !== undefined && !isOfCorpus;
@@ -125,7 +126,7 @@ function readProgress({ state, path }: SavedCheckpoint['checkpoint']): BatchPosi
   return { iteration, consumedSamples };
 }
 
-/** Flags of files for metrics, to which a run that continues in its own folder keeps writing. */
+/** Flags of files for metrics. A run that continues in its own folder keeps writing to these files. */
 const placesOfCurves: readonly string[] = ['tensorboard-dir', 'metrics-jsonl'];
 
 function flagsOfTraining(flags: Flags, { isSameRun }: { readonly isSameRun: boolean }): Flags {

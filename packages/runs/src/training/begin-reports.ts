@@ -15,7 +15,7 @@ import {
 } from '../data-changes/data-changes.js';
 import { once } from '../once.js';
 import { descriptionOfRun } from '../parts/models/description-of-run.js';
-import { describeFlopsShape, findRecipe } from '../parts/models/recipe-of.js';
+import { describeFlopsShape, findRecipe } from '../parts/models/find-recipe.js';
 import { type ThreadChoice, threadsOfTraining } from '../parts/threads/threads-of-run.js';
 import { fasterPrecision } from './faster-precision.js';
 import type { StartOfRun } from './load-start.js';
@@ -32,15 +32,15 @@ export interface BegunReports {
   /** The run.json in the run folder; only on rank 0, and only for a run with a folder. */
   readonly log: RunLog | undefined;
   readonly reporters: TrainingReporters;
-  /** The chosen number of threads of this rank's kernels, already in use. */
+  /** The number of threads that this rank's kernels use. */
   readonly threads: ThreadChoice;
   /** The algorithms that were chosen for the matmuls of the run; undefined if none were. */
   readonly matmuls: RecordedMatmuls | undefined;
 }
 
 /**
- * Prepares the directory of --save, prints a description of the run, chooses the number of threads and the
- * algorithms of matmuls, and opens run.json, files of metrics and tracking services. All ranks call it.
+ * Prepares the directory of --save and prints a description of the run. Chooses the number of threads and the
+ * algorithms of matmuls. Opens run.json, files of metrics and tracking services. All ranks call it.
  *
  * @throws errors of `checkWebAssemblyMemory`, `SaveDirectory.prepare`, `threadsOfTraining`, `chooseMatmuls`,
  *   `RunLog.start` and `openTrainingReporters`
@@ -60,8 +60,8 @@ export async function beginReports(
   const numParameters = recipe.numParameters(model);
   const flopsShape = describeFlopsShape(configuration, model);
   const numAdapted = recipe.adapters.numParameters(configuration, model);
-  // bytes of a checkpoint: 4 for each weight in float32, and for each trained one 8 for AdamW's two moments
-  // or 4 for Muon's momentum, which is a lower bound
+  // bytes of a checkpoint, as a lower bound. Each weight takes 4 bytes in float32. A trained weight takes
+  // another 8 bytes for AdamW's two moments, or 4 bytes for Muon's momentum
   const numTrained = numAdapted ?? numParameters;
   const numStates = configuration.optimizer.muon === undefined ? 2 : 1;
   const numBytes = 4 * (numParameters + numStates * numTrained);
@@ -146,7 +146,10 @@ function notesOfData(
   });
 }
 
-/** Returns the reporters, with a reporter that compares steps with the run's plan if that is requested. */
+/**
+ * Returns the reporters. If flags request a comparison of steps with the run's plan, adds the reporter for
+ * it.
+ */
 function withComparison(
   reporters: TrainingReporters,
   { openComparison, processes: { groups } }: OpenedRun,
@@ -165,8 +168,9 @@ interface ResolvedFlagsOptions {
 }
 
 /**
- * Returns all flags of a run with the values in effect, including values that follow from other flags or come
- * from a checkpoint. Runs that train in the same way thus have equal flags, however they were started.
+ * Returns all flags of a run with their effective values, including values that follow from other flags or
+ * come from a checkpoint. Runs that train in the same way thus have equal flags, whatever command started
+ * them.
  */
 export function resolvedFlags(options: ResolvedFlagsOptions): Readonly<Record<string, unknown>> {
   const { configuration, model, tokenizer } = options;

@@ -9,7 +9,7 @@ import { withHubModels } from '../saved/hub/with-hub-models.js';
 import { readLoadedFlags } from '../saved/read-loaded-flags.js';
 import { trackingOfRun } from './tracking-of-run.js';
 
-/** Joins the processes of the job that the environment describes, with the backend that flags request. */
+/** Joins the processes of the job in the environment, with the backend that flags request. */
 export async function joinJob(
   { values }: ParsedFlags,
   onMessage: (text: string) => void,
@@ -42,7 +42,7 @@ export async function withFlagsOfLoad(
   return withLoadedFlags(flags, world === undefined ? own : broadcastJson(world.group, own));
 }
 
-/** The checked training run of a job, before any part of it is built. */
+/** The checked training run of a job, before anything is built. */
 export interface ConfiguredJob {
   readonly configuration: PretrainingConfiguration;
   /** The conversations of a run that is trained on conversations. */
@@ -51,7 +51,7 @@ export interface ConfiguredJob {
 
 /**
  * Checks the flags of a job together with the flags of the loaded model. Also reads the job's conversations,
- * because their number determines the steps of --epochs.
+ * because --epochs needs their number.
  *
  * @throws ConfigurationError, DataError and CheckpointError for errors that would otherwise occur later
  */
@@ -71,5 +71,5 @@ export async function configureJob(
   return { configuration, conversations };
 }
 
-/** Returns whether this rank is the one that reads, reports and writes for all ranks. */
+/** Returns true if this rank reads, reports and writes for all ranks. */
 export const isFirst = (world: JoinedProcesses['world']): boolean => world === undefined || world.rank === 0;

@@ -4,7 +4,7 @@ import type { StepListener } from '@mtl/pipeline';
 import { EarlyStopping, modelFlops, StepRerun, stepRecording, type Trainer } from '@mtl/trainer';
 import { nameOfTotal } from '@mtl/trainer/internal';
 import type { RankStages } from '../parts/models/build-stages.js';
-import { describeFlopsShape, findRecipe } from '../parts/models/recipe-of.js';
+import { describeFlopsShape, findRecipe } from '../parts/models/find-recipe.js';
 import { type NewTrainerOptions, newTrainer } from '../parts/new-trainer.js';
 import type { StartOfRun } from './load-start.js';
 import {
@@ -30,8 +30,8 @@ export interface CreateTrainerOptions
 }
 
 /**
- * Returns the training loop over this rank's micro-batches, with the extensions that flags request. In a
- * resumed run, their states are loaded.
+ * Returns the training loop over this rank's micro-batches, with the extensions that flags request. A resumed
+ * run loads the states of its extensions.
  */
 export function createTrainer(run: OpenedRun, parts: CreateTrainerOptions): Trainer<NumberedBatch> {
   const { processes, world } = run;
@@ -48,7 +48,7 @@ export function createTrainer(run: OpenedRun, parts: CreateTrainerOptions): Trai
     progress,
     losses,
     flopsPerSample: modelFlops(describeFlopsShape(configuration, model)),
-    // this order is also the order of their states in checkpoints
+    // this is also the order of the extensions' states in checkpoints
     extensions: [
       patience === undefined ? undefined : new EarlyStopping({ patience }),
       createSpikeGuard(configuration, {

@@ -18,8 +18,8 @@ const { spikes } = configure(smallRun);
 type Step = { readonly loss: number; readonly gradientNorm: number };
 
 /**
- * Returns the steps that the default rule reports as spikes. `change` injects spikes, which are left out of
- * the rule's window.
+ * Returns the steps that the default rule reports as spikes. `change` injects spikes that the rule's window
+ * omits.
  */
 function reportedIn(
   { losses, gradientNorms }: RecordedRun,

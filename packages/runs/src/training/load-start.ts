@@ -7,7 +7,7 @@ import type { RunStart } from '@mtl/run-records';
 import type { TrainingProgress } from '@mtl/trainer';
 import { dataChanges, startOfCheckpoint } from '../data-changes/data-changes.js';
 import { planMicroBatches } from '../parts/data/training-data.js';
-import { findRecipe } from '../parts/models/recipe-of.js';
+import { findRecipe } from '../parts/models/find-recipe.js';
 import { findStart } from '../saved/checkpoints/find-start.js';
 import type { OpenedRun } from './open-run.js';
 import { resumedConfiguration } from './resumed-configuration.js';
@@ -18,7 +18,7 @@ import { resumedConfiguration } from './resumed-configuration.js';
  */
 export interface StartOfRun {
   /**
-   * The configuration in effect: the run's configuration, with the settings that it keeps from its
+   * The effective configuration: the run's configuration, with the settings that the run keeps from its
    * checkpoint.
    */
   readonly configuration: PretrainingConfiguration;
@@ -28,7 +28,7 @@ export interface StartOfRun {
    * The checkpoint from which training resumes, with its settings and the states of the trainer's extensions.
    */
   readonly resumed: Checkpoint | undefined;
-  /** The path of the checkpoint if both weights and the optimizer's state are resumed from it. */
+  /** The path of the checkpoint if the run resumes both its weights and its optimizer state. */
   readonly resumedFrom: string | undefined;
   /** JSON fields from the model's Hugging Face directory, which checkpoints preserve. */
   readonly origin: HuggingFaceOrigin | undefined;
@@ -36,7 +36,7 @@ export interface StartOfRun {
 
 /**
  * Loads the weights and, if the run continues, the state of the optimizer. A run that its launcher has
- * restarted loads its own last checkpoint; other runs load --load or --load-hf. All ranks call it.
+ * restarted loads its own last checkpoint. Other runs load --load or --load-hf. All ranks call it.
  *
  * @throws errors of `findStart` and `resumedConfiguration`
  */
@@ -100,8 +100,8 @@ const readOrigin = ({ state }: Checkpoint): HuggingFaceOrigin | undefined =>
   ((state.configuration ?? {}) as Partial<SavedConfiguration>).huggingFace;
 
 /**
- * Returns the configuration with the number of steps counted from the actual start. Flags were checked with
- * the progress of the checkpoint in --load, but a restarted run continues from its own last checkpoint.
+ * Returns the configuration with the number of steps from the actual start. The flags were checked with the
+ * progress of --load's checkpoint, but a restarted run continues from its own last checkpoint.
  */
 function goingOnFrom(
   configuration: PretrainingConfiguration,

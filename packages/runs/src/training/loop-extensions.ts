@@ -30,7 +30,7 @@ export type RankWatchTimes = Pick<RankWatchOptions, 'leastIntervalMs' | 'leastRe
 
 /**
  * Returns the extension that finds slow ranks. Returns undefined for a single process, and for GPUs that
- * communicate through host memory, where a host's waiting time includes more than communication.
+ * communicate through host memory, because a host's waiting time then includes more than communication.
  */
 export function createRankWatch(
   { logging, parallel }: Pick<PretrainingConfiguration, 'logging' | 'parallel'>,
@@ -42,7 +42,7 @@ export function createRankWatch(
   }: {
     readonly processes: TrainingProcesses;
     readonly hosts: readonly string[];
-    /** The processes of the run. On GPUs it measures the time for which they wait for communication. */
+    /** The processes of the run. On GPUs, the world measures the time that they wait for communication. */
     readonly world: World | undefined;
     readonly times?: RankWatchTimes | undefined;
   },
@@ -74,11 +74,11 @@ interface SpikeGuardOfOptions {
   readonly dataset: SampleDataset<NumberedBatch>;
   /** Determines the order of the samples that the training run reads. */
   readonly sampler: Omit<MicroBatchSamplerOptions, 'totalSamples'>;
-  /** True if this rank prints messages, which name the sources of samples. */
+  /** True if this rank prints messages that name the sources of samples. */
   readonly reports: boolean;
 }
 
-/** Returns the extension that detects spikes, with the settings of flags; undefined if flags disable it. */
+/** Returns the extension that detects spikes, with its settings from flags; undefined if flags disable it. */
 export function createSpikeGuard(
   { spikes }: Pick<PretrainingConfiguration, 'spikes'>,
   { losses, dataset, sampler, reports }: SpikeGuardOfOptions,
@@ -95,7 +95,7 @@ export function createSpikeGuard(
   });
 }
 
-/** Returns the samples that all ranks together read in one step. */
+/** Returns the samples that all ranks read together in a step. */
 export function samplesOfStep(
   sampler: MicroBatchSamplerOptions,
   step: { readonly consumedSamples: number; readonly globalBatchSize: number },
@@ -104,7 +104,7 @@ export function samplesOfStep(
   const { count } = shareOfSampler(sampler);
   const microBatches = sampleMicroBatches({
     ...sampler,
-    // with this multiple, epochs have the same samples as on the ranks
+    // this multiple gives epochs the same samples as on the ranks
     epochMultiple: sampler.epochMultiple ?? microBatchSize * count,
     consumedSamples: step.consumedSamples,
     microBatchSize: 1,

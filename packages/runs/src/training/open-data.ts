@@ -9,7 +9,7 @@ import { once } from '../once.js';
 import { dataOfConversations } from '../parts/conversations/open-conversations.js';
 import { openTrainingData } from '../parts/data/training-data.js';
 import type { RankStages } from '../parts/models/build-stages.js';
-import { findRecipe } from '../parts/models/recipe-of.js';
+import { findRecipe } from '../parts/models/find-recipe.js';
 import type { StageBatches } from '../parts/models/stage-batches.js';
 import type { TrainingProcesses } from '../parts/ranks/training-processes.js';
 import type { StartOfRun } from './load-start.js';
@@ -27,8 +27,8 @@ export interface OpenedData {
 }
 
 /**
- * Opens the data of a run: the documents that flags name, which the first rank of each host prepares, or the
- * conversations, which have been read already. All ranks call it.
+ * Opens the data of a run: the documents that flags name, or the conversations that are already in memory.
+ * The first rank of each host prepares documents. All ranks call it.
  *
  * @throws ConfigurationError MTL_SPLIT; DataError of files that cannot be read
  */
@@ -41,7 +41,7 @@ export async function openData(run: OpenedRun): Promise<OpenedData> {
   }
   const data = dataOfConversations(configuration, conversations);
   for (const line of conversations?.lines ?? []) onMessage(line);
-  // checksums of all bytes, because conversations are read whole anyway
+  // checksums of all bytes, because conversations are read completely anyway
   const computeFingerprint = (path: string) => taskDataFingerprint(path, { isWhole: true });
   return { ...data, fingerprints: once(() => files.trainData.map(computeFingerprint)) };
 }
@@ -75,8 +75,8 @@ async function documentsOfRun({
 }
 
 /**
- * Returns this rank's micro-batches, beginning with the first sample that has not been consumed. A separate
- * thread reads them. Their arrays are [S, B], sequence first.
+ * Returns this rank's micro-batches, beginning with the first unused sample. A separate thread reads them.
+ * Their arrays are [S, B], sequence first.
  */
 export function openBatches(
   { configuration, processes }: OpenedRun,
@@ -112,8 +112,8 @@ export function describeSampler(
 }
 
 /**
- * Returns the options of the sampler. Documents have one order of samples, and conversations are shuffled
- * anew for every epoch.
+ * Returns the options of the sampler. Documents have a fixed order of samples; conversations are shuffled for
+ * every epoch.
  */
 export function describeTrainingSampler(
   configuration: PretrainingConfiguration,

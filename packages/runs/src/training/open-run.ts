@@ -19,22 +19,26 @@ export interface OpenTrainingOptions {
   readonly configuration: PretrainingConfiguration;
   /** The directory in which the bundled corpus is prepared. */
   readonly corpusDirectory: string;
-  /** Where rank 0 writes progress and messages. Default: standard output. */
+  /** The stream for rank 0's progress and messages. Default: standard output. */
   readonly stream?: ConsoleStream;
-  /** The processes of the training run, including this one. Default: this process only. */
+  /** The processes of the training run, including this process. Default: this process only. */
   readonly world?: World | undefined;
-  /** True if `close` closes the world, and an error in a step aborts it. Default: the caller closes it. */
+  /**
+   * True if `close` closes the world, and an error in a step aborts the world. Default: the caller closes the
+   * world.
+   */
   readonly closesWorld?: boolean;
   /**
-   * The rank of this process among the processes on its host, and their number. Default: it is the only one.
+   * The rank of this process on its host, and the number of processes on this host. Default: the only
+   * process.
    */
   readonly local?: { readonly rank: number; readonly size: number };
   /**
-   * The job of the run. If its launcher has restarted it, the run continues from its last checkpoint in
+   * The job of the run. If the launcher has restarted the job, the run continues from its last checkpoint in
    * --save. Default: a job that is not restarted.
    */
   readonly job?: Job;
-  /** The command that started the run; remedies of errors show it with changed flags. */
+  /** The command that started the run. Remedies of errors print it with changed flags. */
   readonly commandLine?: string;
   /** The conversations from `openConversations`, if the run is trained on conversations. */
   readonly conversations?: OpenedConversations | undefined;
@@ -42,18 +46,18 @@ export interface OpenTrainingOptions {
   readonly extensions?: readonly TrainerExtension[] | undefined;
   /** The planner: `planning` of @mtl/planning. Default: none, and flags that need a planner are refused. */
   readonly planning?: RunPlanning | undefined;
-  /** The minimum intervals at which slow ranks are searched and reported; tests set shorter ones. */
+  /** The minimum intervals for detecting and reporting slow ranks. Tests set shorter intervals. */
   readonly rankWatchTimes?: RankWatchTimes | undefined;
 }
 
-/** A training run whose processes have joined, with the device and the threads of this process set up. */
+/** A training run whose processes have joined. The device and the threads of this process are set up. */
 export interface OpenedRun extends OpenTrainingOptions {
   readonly stream: ConsoleStream;
   readonly local: { readonly rank: number; readonly size: number };
   readonly job: Job;
   /** The mesh, the coordinates of this process, and its groups. */
   readonly processes: TrainingProcesses;
-  /** The directory of --save. It is already owned if it exists. */
+  /** The directory of --save. If it exists, this run already owns it. */
   readonly saveDirectory: SaveDirectory;
   /** Opens the comparison of steps with the plan (--compare-with-plan), on rank 0. */
   readonly openComparison: OpenComparison | undefined;
@@ -65,10 +69,10 @@ export interface OpenedRun extends OpenTrainingOptions {
 
 /**
  * Opens a run: the device and the threads of this process, the mesh with its groups, and the directory of
- * --save. All ranks call it. The caller must release `saveDirectory`; closing a `Training` made from the run
- * releases it too.
+ * --save. All ranks call it. The caller must release `saveDirectory`, or close a `Training` made from the
+ * run, which releases it.
  *
- * @throws errors of `openDevice`, `SaveDirectory.ownExisting` and of --load-hf; ConfigurationError
+ * @throws errors of `openDevice`, `SaveDirectory.ownExisting` and --load-hf; ConfigurationError
  *   MTL_HUGGING_FACE_*; TrainingError MTL_STOP_SIGNAL if a signal has ended a run in this process
  */
 export async function openRun(options: OpenTrainingOptions): Promise<OpenedRun> {

@@ -24,8 +24,8 @@ import { type Trainer, weightTensors } from '@mtl/trainer';
 import { closeAfterError } from '../close-all.js';
 import { extensionsOption, streamOption } from '../option-checks.js';
 import { buildStages, createOptimizer, type RankStages } from '../parts/models/build-stages.js';
+import { findRecipe } from '../parts/models/find-recipe.js';
 import { exportsOfRun } from '../parts/models/hugging-face-targets.js';
-import { findRecipe } from '../parts/models/recipe-of.js';
 import type { StageBatches } from '../parts/models/stage-batches.js';
 import { trainingModel } from '../parts/models/training-model.js';
 import { jobOption, localOption, worldOption } from '../parts/ranks/option-checks.js';
@@ -85,7 +85,7 @@ const checks: OptionChecks<OpenTrainingOptions> = {
  * Opens the training run that a configuration describes: data, model, optimizer, loaded checkpoint and
  * reports. Each process of the job calls it.
  *
- * @throws ConfigurationError MTL_OPTION; errors of these parts
+ * @throws ConfigurationError MTL_OPTION; errors of opening data, model, optimizer, checkpoint or reports
  */
 export async function openTraining(options: OpenTrainingOptions): Promise<Pretraining> {
   checkOptions(options, { of: 'openTraining', checks });
@@ -98,9 +98,7 @@ export async function openTraining(options: OpenTrainingOptions): Promise<Pretra
   }
 }
 
-/**
- * Opens the training run of processes that have joined. apps/gpt-train shows the same steps in its source.
- */
+/** Opens the training run of processes that have joined. The source of apps/gpt-train has the same steps. */
 export async function trainingOfRun(run: OpenedRun): Promise<Pretraining> {
   const opened: (() => unknown)[] = [];
   try {
@@ -120,13 +118,13 @@ export async function trainingOfRun(run: OpenedRun): Promise<Pretraining> {
 }
 
 /**
- * Opens the training loop for stages and an optimizer that the caller has built. It loads the weights or the
+ * Opens the training loop for stages and an optimizer that the caller has built. Loads the weights or the
  * checkpoint from which the run starts, opens reports, and adds batches, evaluations, checkpoints and
  * exports. All ranks call it.
  *
  * @param parts.profiler receives the steps of --profile-steps; the stages record into it
  * @returns the run, ready for its steps; closing it disposes of the stages and the optimizer
- * @throws the errors of `findStart`, `beginReports`, and an error for extensions of the same name
+ * @throws the errors of `findStart`, `beginReports`, and an error for extensions with the same name
  */
 export async function openLoop(
   run: OpenedRun,
@@ -163,8 +161,8 @@ function pretraining(run: OpenedRun, parts: PretrainingComponents): Pretraining 
     for (const reporter of reporters.all) reporter.message?.(text);
   };
   const isFirstReplica = processes.shareOfBatch.index === 0;
-  // all data-parallel replicas hold the same model, so only the first one generates a sample, unless it lacks
-  // experts or slices of parameters that other ranks hold
+  // all data-parallel replicas have the same model, so only the first generates a sample. An exception are
+  // replicas that need experts or slices of parameters from other ranks
   const isSpread =
     isCopySpreadOverShares(processes.mesh) || optimizerSharing(configuration.parallel).store.releasesValues;
   const show = async ({ isBrief }: { readonly isBrief: boolean }): Promise<ModelSample | undefined> => {
@@ -293,7 +291,7 @@ interface SampleAtEvaluationOptions {
 
 /**
  * Generates a sample of the model, and adds it to samples.jsonl in the run folder. All ranks call it. If this
- * fails, a message gives the reason, and training continues.
+ * fails, training continues, and a message gives the reason.
  */
 async function sampleAtEvaluation(options: SampleAtEvaluationOptions): Promise<void> {
   const { iteration, show, log, onMessage } = options;
@@ -315,11 +313,11 @@ interface WriteExportsOptions {
   /** JSON fields from the model's Hugging Face directory. */
   readonly origin: HuggingFaceOrigin | undefined;
   /**
-   * The path of the last checkpoint, from which all weights can be read in any layout; undefined for a run
-   * that does not save.
+   * The path of the last checkpoint, from which any layout can read all weights; undefined for a run that
+   * does not save.
    */
   readonly checkpointPath: string | undefined;
-  /** Returns the weights that this process holds. Without a checkpoint, these are all weights. */
+  /** Returns the weights of this process. Without a checkpoint, this process has all weights. */
   readonly heldWeights: () => readonly LogicalTensor[];
   /** Called with a message about each written directory. */
   readonly onMessage: (text: string) => void;

@@ -98,7 +98,7 @@ describe('a resumed run', () => {
         "  remedy: to keep the checkpoint's schedule:\n    gpt-train --train-iters 200 --lr-decay-iters 100\n" +
         '  to use the schedule of this command line:\n    gpt-train --train-iters 200 --override-opt_param-scheduler',
     );
-    // both remedies that the error message gives work
+    // both remedies in the error message work
     expect(resume('--train-iters 200 --lr-decay-iters 100').notes).toEqual([]);
     expect(resume('--train-iters 200 --override-opt_param-scheduler').notes).toContain(
       '    --lr-decay-iters 100 -> 200',

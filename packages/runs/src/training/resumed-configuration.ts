@@ -16,9 +16,9 @@ export interface ResumedConfigurationOptions {
   readonly configuration: PretrainingConfiguration;
   /** The checkpoint from which training continues. */
   readonly checkpoint: Pick<Checkpoint, 'path' | 'state'>;
-  /** True if the optimizer's state is loaded from the checkpoint, and with it the schedule. */
+  /** True if the optimizer state and the schedule are loaded from the checkpoint. */
   readonly withOptimizer: boolean;
-  /** The command that started the run, which the remedy repeats. */
+  /** The command that started the run, for the remedy. */
   readonly commandLine?: string | undefined;
   /** Returns descriptions of the changes of the data since the checkpoint was saved. Default: none. */
   readonly changedData?: () => readonly string[];
@@ -41,10 +41,10 @@ interface Difference {
 }
 
 /**
- * Compares the settings of a run with the checkpoint that it resumes. A different learning rate schedule or
- * weight decay is refused unless a flag selects one of the two, as in Megatron-LM. Other differences that
- * affect training are listed, and the new value is used. Checkpoints without training settings (converted
- * ones, and those of task fine-tuning) are not compared.
+ * Compares the settings of a run with the checkpoint that it resumes. As in Megatron-LM, a different learning
+ * rate schedule or weight decay is an error unless a flag selects the old or the new value. Other differences
+ * that affect training are listed, and the new value is used. Checkpoints without training settings, which
+ * conversion and task fine-tuning make, are not compared.
  *
  * @throws CheckpointError MTL_CHECKPOINT_SCHEDULE, status 2
  */
@@ -68,8 +68,8 @@ export function resumedConfiguration(options: ResumedConfigurationOptions): Resu
 }
 
 /**
- * Returns the schedule of the checkpoint's run. In runs on conversations, older versions stored a
- * fractional number of warmup steps, which this function rounds down.
+ * Returns the schedule of the checkpoint's run. For conversations, older versions stored a fractional number
+ * of warm-up steps, which this function rounds down.
  */
 function scheduleBefore({ data, optimizer }: Resolved): Schedule {
   const { learningRate } = optimizer;
@@ -128,7 +128,7 @@ function differences(
   });
 }
 
-/** Formats a value. A number of warm-up steps may be fractional, with rounding errors in its last digits. */
+/** Formats a value. A fractional number of warm-up steps has rounding errors in its last digits. */
 const shown = (value: string | number): string =>
   typeof value === 'number' ? String(Number(value.toPrecision(12))) : value;
 
@@ -169,7 +169,7 @@ function refusal(
 }
 
 /**
- * Returns the error for a run whose --epochs mean another number of steps than before, because its data
+ * Returns the error for a run whose --epochs result in another number of steps than before, because its data
  * changed.
  */
 function refusalOfOtherData(
@@ -203,7 +203,8 @@ function refusalOfOtherData(
 
 /**
  * Returns the flag that keeps the checkpoint's schedule. If only the length of the decay changed, because of
- * --train-iters, it is the flag for this length; else the flag that selects all values of the checkpoint.
+ * --train-iters, this is the flag for the length. Otherwise, it is the flag that selects all values of the
+ * checkpoint.
  */
 function remedyOfKeeping(options: {
   readonly changes: readonly Difference[];
@@ -211,7 +212,7 @@ function remedyOfKeeping(options: {
   readonly isLength: boolean;
 }): string {
   const { changes, decay, isLength } = options;
-  // a warm-up that is a fraction of the decay changes together with its length
+  // if the warm-up is a fraction of the decay, it changes with the length of the decay
   const isLengthAlone = changes.every(({ flag }) => flag === decay || flag.startsWith('lr-warmup-'));
   const length = changes.find(({ flag }) => flag === decay);
   return isLength && isLengthAlone ? `--${decay} ${length!.before}` : useCheckpoint;
@@ -220,7 +221,7 @@ function remedyOfKeeping(options: {
 /** The settings of the schedule, which Megatron-LM stores in its checkpoints. */
 type Schedule = Pick<OptimizerConfiguration, 'learningRate' | 'decoupledLearningRate' | 'weightDecay'>;
 
-/** One setting of a schedule, with the flag that sets it. */
+/** A setting of a schedule, with its flag. */
 interface ScheduleSetting {
   readonly flag: FlagName;
   readonly value: string | number | undefined;
@@ -271,7 +272,8 @@ const replaced: readonly FlagName[] = [
 ];
 
 /**
- * Returns the flags of a run after its schedule was replaced: parsing them again results in the new schedule.
+ * Returns the flags of a run after its schedule was replaced. Parsing these flags again results in the new
+ * schedule.
  */
 export function flagsWithSchedule<Flags extends object>(flags: Flags, schedule: Schedule): Flags {
   const kept = Object.entries(flags).filter(([name]) => !replaced.includes(name as FlagName));
@@ -280,7 +282,7 @@ export function flagsWithSchedule<Flags extends object>(flags: Flags, schedule: 
   const { warmupSteps = 0, decaySteps } = schedule.learningRate;
   const written = Object.fromEntries([...kept, ...settings]) as Record<string, unknown>;
   if (!Number.isInteger(warmupSteps)) {
-    // a fraction of the decay steps may be a fractional number of steps, so it is written as a fraction
+    // a fraction of the decay steps may not be a whole number of steps, so it is written as a fraction
     delete written[warmup];
     written['lr-warmup-fraction'] = warmupSteps / decaySteps;
   }

@@ -162,7 +162,7 @@ describe('the record of a run', () => {
     rmSync(runRecordPath(locate('a')));
     start('a', { run: { training: { seed: 9 } } });
     const text = readFileSync(runRecordPath(locate('a')), 'utf8');
-    // starts of one process are distinguished by their times
+    // the start times distinguish starts of the same process
     const other = JSON.parse(text);
     other.starts[0].time = '2026-11-22T00:00:00.000Z';
     writeFileSync(runRecordPath(locate('a')), JSON.stringify(other));

@@ -52,7 +52,7 @@ export interface StartRunOptions {
   readonly onMessage: (text: string) => void;
 }
 
-/** How a start of a run ended. */
+/** The end of a start of a run. */
 type RunEnd = Omit<NonNullable<RunStart['end']>, 'time'>;
 
 /** Writes run.json in the run folder. Only rank 0 has an instance. */
@@ -66,10 +66,10 @@ export class RunLog {
   }
 
   /**
-   * Adds this start to the run's record, which is created if necessary. Returns undefined for a run without a
-   * folder.
+   * Adds this start to the run's record, and creates the record if necessary. Returns undefined for a run
+   * without a folder.
    *
-   * @throws ConfigurationError MTL_RUN_RECORD if it cannot be written
+   * @throws ConfigurationError MTL_RUN_RECORD if the record cannot be written
    */
   static start(options: StartRunOptions): RunLog | undefined {
     const { directory, onMessage } = options;
@@ -87,8 +87,7 @@ export class RunLog {
   }
 
   /**
-   * Adds the end of this start to the record. If another run has taken over the folder meanwhile, its record
-   * stays unchanged.
+   * Adds the end of this start to the record. If another run now owns the folder, its record stays unchanged.
    *
    * @throws ConfigurationError MTL_RUN_RECORD
    */
@@ -109,7 +108,7 @@ export class RunLog {
    * Appends a sample of the model to samples.jsonl in the run folder: a line of JSON with time, iteration,
    * text and label; for a GPT also prompt and completion.
    *
-   * @throws ConfigurationError MTL_RUN_RECORD if it cannot be written
+   * @throws ConfigurationError MTL_RUN_RECORD if the file cannot be written
    */
   sample({ iteration, ...sample }: ModelSample & { readonly iteration: number }): void {
     const path = join(this.#directory, 'samples.jsonl');
@@ -126,7 +125,7 @@ export class RunLog {
   }
 
   /**
-   * Calls `end` for an error. An error of writing the record is ignored, because it would hide the original
+   * Calls `end` for an error. A failure to write the record is ignored, because it would hide the original
    * error.
    */
   fail(error: unknown, { iteration }: { readonly iteration: number }): void {

@@ -19,8 +19,8 @@ export interface DryRunOfProgram {
   /** The flags of the run; flags for data may be missing. */
   readonly flags: ParsedFlags;
   /**
-   * The number of processes of the planned run. Default: the number of joined processes, or the least number
-   * for one replica of the model.
+   * The number of processes of the planned run. Default: the number of joined processes, or the smallest
+   * number for one replica of the model.
    */
   readonly numProcesses?: number | undefined;
   /** The environment variables, from which launchers are recognized. Only the first process prints. */
@@ -32,7 +32,7 @@ export interface DryRunOfProgram {
 export interface FailedRun {
   readonly resolved: ResolvedFlags;
   readonly configuration: PretrainingConfiguration;
-  /** The samples of its conversations, if it is trained on conversations. */
+  /** The samples of the run's conversations, if it trains on conversations. */
   readonly conversations?: ConversationSamples | undefined;
   /** The rank that failed. */
   readonly rank: number;
@@ -44,7 +44,10 @@ export interface StepComparison extends TrainingReporter {
   text(): string;
 }
 
-/** Opens the comparison of a run's steps with its plan. `write` is called once the step times are steady. */
+/**
+ * Opens the comparison of a run's steps with its plan. `write` is called after the step times have become
+ * steady.
+ */
 export type OpenComparison = (options: {
   readonly groups: GroupsByRole;
   readonly write: (text: string) => void;
@@ -52,17 +55,17 @@ export type OpenComparison = (options: {
 
 /** The steps in which the time of each operation is measured. */
 export interface OperationsToProfile {
-  /** The first and the last of these steps, as the trainer numbers them. */
+  /** The first and the last step of the run, as the trainer numbers them. */
   readonly first: number;
   readonly last: number;
-  /** Returns the seconds for which this process has waited for other processes so far. */
+  /** Returns the total seconds for which this process has waited for other processes. */
   readonly waitedSeconds: () => number;
   readonly onMessage: (text: string) => void;
 }
 
 /**
  * The planner of a training run. `planning` of @mtl/planning implements this interface, and programs pass it
- * to the run. A run without a planner trains in the same way, but refuses flags that need a planner.
+ * to the run. A run without a planner trains in the same way, but rejects flags that need a planner.
  */
 export interface RunPlanning {
   /** Prints the resources that a run needs, for --dry-run. */

@@ -42,7 +42,10 @@ export interface RunTrainingProgramOptions {
   readonly defaults?: Flags | undefined;
   /** The planner: `planning` of @mtl/planning. Default: none, and flags that need a planner are refused. */
   readonly planning?: RunPlanning | undefined;
-  /** Called with the flags of the command line before anything is opened. Throws an error to refuse them. */
+  /**
+   * Called with the flags of the command line before anything is opened. Throws an error for flags that the
+   * program rejects.
+   */
   readonly checkFlags?: ((flags: ParsedFlags) => void) | undefined;
 }
 
@@ -61,8 +64,8 @@ export type TrainingProgramBody = (run: OpenedRun) => Promise<void>;
 
 /**
  * Runs a training program: reads flags, joins the processes of the job, opens the run, and passes it to
- * `body`. With --dry-run it only prints the resources that the run needs. An error is printed, and ends the
- * process with its exit code.
+ * `body`. With --dry-run, it only prints the resources that the run needs. An error is printed and determines
+ * the exit code of the process.
  *
  * @param body Default: trains, and prints the results at the end.
  * @throws ConfigurationError MTL_OPTION for an option of another type
@@ -74,7 +77,7 @@ export async function runTrainingProgram(
   checkOptions(options, { of: 'runTrainingProgram', checks });
   checkArgument(body, { name: 'body', check: functionOption });
   const { argv, model, program, description, planning, defaults = {} } = options;
-  // applies until the run trains; then the run itself handles a closed output, and saves first
+  // applies until the run trains. The run itself then handles a closed output, and saves first
   endWithoutOutput({ exitCode: 128 + constants.signals.SIGPIPE });
   try {
     const flags = parseFlags(argv, { model, unused: defaults });
@@ -102,7 +105,7 @@ async function trainInJob(flags: ParsedFlags, how: ProgramOfJob): Promise<void> 
   try {
     await train(await withFlagsOfLoad(flags, joined, console.log), { ...how, joined });
   } catch (error) {
-    // makes the other processes end with this error, instead of waiting for this process
+    // ends the other processes with this error, so that they do not wait for this process
     joined.world?.abort(error as Error);
     throw error;
   }
@@ -184,6 +187,6 @@ export async function showResults({ onMessage }: OpenedRun, training: Pretrainin
   }
 }
 
-/** Returns a word with quotes if a shell needs them. */
+/** Quotes a word if a shell needs quotes. */
 export const shellWord = (word: string): string =>
   /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;

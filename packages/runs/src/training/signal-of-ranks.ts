@@ -3,9 +3,8 @@ import { rememberStopSignal, stopSignal, stopSignalNames } from '@mtl/trainer/st
 import type { TrainingProcesses } from '../parts/ranks/training-processes.js';
 
 /**
- * Returns, on all ranks, the stop signal that any rank has received; undefined without a signal. All ranks
- * record it, and all must call this. A signal that came after the last step of a run is known to only one
- * rank until then.
+ * Returns the stop signal that any rank has received, on all ranks; undefined without a signal. All ranks
+ * call this and record the signal. Only one rank may know of a signal that arrived after the last step.
  */
 export function signalOfRanks({ groups }: Pick<TrainingProcesses, 'groups'>): NodeJS.Signals | undefined {
   const own = stopSignal();

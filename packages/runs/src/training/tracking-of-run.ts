@@ -15,11 +15,11 @@ interface TrackingOfRun {
   readonly isWandbOffline: boolean;
 }
 
-/** The parts of a run's configuration that determine its tracking services. */
+/** The settings in a run's configuration that determine its tracking services. */
 export interface TrackedConfiguration {
   readonly logging: TrackingConfiguration;
   readonly checkpoint: {
-    /** The run folder, which holds the metrics until they are sent. */
+    /** The run folder, which stores the metrics until they are sent. */
     readonly save?: string | undefined;
   };
 }
@@ -30,7 +30,7 @@ const defaultWandbUrl = 'https://api.wandb.ai';
 const modes = ['online', 'offline', 'disabled'] as const;
 
 /**
- * Returns the services to which a run sends metrics; undefined without any. It reads and checks the
+ * Returns the services to which a run sends metrics; undefined without such services. Reads and checks the
  * environment variables WANDB_MODE, WANDB_BASE_URL, WANDB_API_KEY (only whether it is set), and the proxies.
  *
  * @throws ConfigurationError MTL_WANDB_API_KEY, MTL_WANDB_MODE, MTL_SERVICE_URL, MTL_PROXY
@@ -92,7 +92,7 @@ interface OpenTrackingOptions {
 }
 
 /**
- * Opens the sinks that send metrics to the services in the flags, if any. Rank 0 calls it.
+ * Opens the sinks that send metrics to the services in the flags. Rank 0 calls it.
  *
  * @throws as `trackingOfRun`
  */

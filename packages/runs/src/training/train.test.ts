@@ -32,7 +32,7 @@ async function collectLosses(training: Pretraining): Promise<Readonly<Record<num
   return losses;
 }
 
-/** Returns the losses of the same run when it is started by a command line. */
+/** Returns the losses of the same run, started from a command line. */
 async function lossesOfLine(): Promise<Readonly<Record<number, number>>> {
   await using training = await openTraining({
     configuration: validateConfiguration(parseFlags(tinyLine.split(' '))),

@@ -14,11 +14,11 @@ import { planningOption, type RunPlanning } from './run-planning.js';
 /** The options of a training run by topic, and options that are not flags. */
 export type TrainOptions = RunOptions & {
   /**
-   * Returns the block of each layer, in place of the block that `model` describes. It must be the same on all
-   * ranks.
+   * Returns the block of each layer. It replaces the block that `model` describes, and must be the same on
+   * all ranks.
    */
   readonly blocks?: ModelBlocks | undefined;
-  /** Where notes, progress and console lines are written, as gpt-train prints them. Default: nowhere. */
+  /** The stream for notes, progress and console lines, in the format of gpt-train. Default: none. */
   readonly stream?: ConsoleStream | undefined;
   /** The planner: `planning` of @mtl/planning. Default: none, and options that need a planner are refused. */
   readonly planning?: RunPlanning | undefined;
@@ -40,7 +40,9 @@ const silence: ConsoleStream = { write: () => true };
 /**
  * Builds a training run. The caller iterates over its steps:
  *
- * ```ts await using training = await train({ preset: 'char-10m', training: { trainIterations: 100 } }); for await (const { iteration, loss } of training) console.log(iteration, loss);
+ * ```ts
+ * await using training = await train({ preset: 'char-10m', training: { trainIterations: 100 } });
+ * for await (const { iteration, loss } of training) console.log(iteration, loss);
  * ```
  *
  * Under a launcher (`mtl run --nproc-per-node 4 program.mts`, torchrun, srun, mpirun) every process of the
@@ -59,7 +61,7 @@ const silence: ConsoleStream = { write: () => true };
  */
 export async function train(all: TrainOptions = {}): Promise<Pretraining> {
   checkOptions(all, { ...ofRun, checks });
-  // checked here, before this process waits for others
+  // checked here, before this process waits for other processes
   refuseAfterStopSignal();
   const { stream = silence, extensions, blocks, planning, ...options } = all;
   const flags = flagsOfOptions(blocks === undefined ? options : withBlocks(options, blocks));
@@ -72,7 +74,7 @@ export async function train(all: TrainOptions = {}): Promise<Pretraining> {
     const told = { stream, extensions, planning, closesWorld: true };
     return await openTraining({ ...configured, ...processes, ...told, corpusDirectory });
   } catch (error) {
-    // makes the other processes end with this error, instead of waiting for this process
+    // ends the other processes with this error, so that they do not wait for this process
     joined.world?.abort(error as Error);
     throw inWordsOfOptions(error);
   }

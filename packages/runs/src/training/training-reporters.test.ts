@@ -28,7 +28,7 @@ const step = (iteration: number) => ({
   peakBytes: 1,
 });
 
-/** Simulates a training run with an evaluation after each step; returns its output and its summary. */
+/** Simulates a training run with an evaluation after each step. Returns its output and its summary. */
 async function collectOutput(
   losses: readonly number[],
   {

@@ -21,11 +21,11 @@ import type { RunLog } from './run-log.js';
 import type { StepComparison } from './run-planning.js';
 import { openTracking } from './tracking-of-run.js';
 
-/** The reporters of a run on this rank. Only rank 0 has any. */
+/** The reporters of a run on this rank. Only rank 0 has reporters. */
 export interface RunReporters {
   readonly all: readonly TrainingReporter[];
   /**
-   * Closes the reporters after the run, and returns the rows that they add to its summary. Further calls do
+   * Closes the reporters after the run. Returns the rows that they add to its summary. Further calls do
    * nothing.
    */
   close(outcome: RunOutcome): Promise<readonly SummaryRow[]>;
@@ -43,8 +43,8 @@ interface OpenReportersOptions {
   readonly stream: ConsoleStream;
   readonly flopsFormula: string;
   /**
-   * The progress from which a resumed run continues. Records of later steps are removed from its files, so
-   * that each step has one record.
+   * The progress from which a resumed run continues. Records of later steps are removed from the files, so
+   * that each step has only one record.
    */
   readonly resume: Pick<TrainingProgress, 'iteration' | 'consumedSamples'> | undefined;
   /** The log of a run that has a folder. */
@@ -57,8 +57,8 @@ export function silentReporters(flopsFormula: string): TrainingReporters {
 }
 
 /**
- * Opens the reporters of a training run: console, summary and metrics.jsonl in the run folder. If flags name
- * them, also another file of metrics, TensorBoard and tracking services.
+ * Opens the reporters of a training run: console, summary and metrics.jsonl in the run folder. Flags add
+ * another file of metrics, TensorBoard and tracking services.
  */
 export async function openTrainingReporters(options: OpenReportersOptions): Promise<TrainingReporters> {
   const { configuration, stream, flopsFormula, resume } = options;
@@ -107,7 +107,7 @@ export async function openTrainingReporters(options: OpenReportersOptions): Prom
   };
 }
 
-/** Closes all sinks, even if one fails, and returns the rows that they add to the summary. */
+/** Closes all sinks, even if one fails. Returns the rows that they add to the summary. */
 export async function closeSinks(
   sinks: readonly MetricsSink[],
   outcome: RunOutcome,
@@ -128,7 +128,7 @@ export interface OpenMetricsFilesOptions {
   readonly copy: string | undefined;
   /**
    * The iteration from which training continues. Records of later steps are removed, so that each step has
-   * one record.
+   * only one record.
    */
   readonly resumeIteration: number;
   /** Changes the record of a step before it is written. Default: no change. */
@@ -140,15 +140,15 @@ type StepMetrics = Parameters<MetricsJsonlWriter['step']>[0];
 
 /** The files of metrics of steps and evaluations. */
 export interface MetricsFiles {
-  /** One writer for each file. */
+  /** The writers, one for each file. */
   readonly all: readonly MetricsSink[];
   /** Evaluations in the file before the run was resumed, oldest first. */
   readonly evaluations: readonly EvaluatedStep[];
 }
 
 /**
- * Opens a run's files of metrics: metrics.jsonl in its folder, and the copy that a flag names. Only rank 0
- * calls it.
+ * Opens a run's files of metrics: metrics.jsonl in its folder, and the additional file that a flag names.
+ * Only rank 0 calls it.
  *
  * @throws ConfigurationError MTL_METRICS_FILE
  */

@@ -29,7 +29,7 @@ import { continuedRun, type SaveDirectory } from '../save-directory.js';
 import type { RunLog } from './run-log.js';
 import type { RunReporters } from './training-reporters.js';
 
-/** Where and when a run saves, and the configuration that each checkpoint stores. */
+/** The place and interval of a run's checkpoints, and the configuration that each checkpoint stores. */
 interface TrainingSaveOptions extends Pick<SaveSettings, 'interval' | 'keepLast' | 'inBackground'> {
   /** The directory of checkpoints; undefined if nothing is saved. */
   readonly directory: string | undefined;
@@ -51,7 +51,7 @@ interface TrainingComponents<Batch, Configuration, Reporters extends RunReporter
   /** The architecture of the model. */
   readonly model: TransformerConfiguration;
   readonly tokenizer: Tokenizer;
-  /** The number of threads of this rank's kernels, which does not change during the run. */
+  /** The number of threads for this rank's kernels. It does not change during the run. */
   readonly threads: ThreadChoice;
   /** This rank's part of the model. */
   readonly part: RankModel<Batch, ModelChunk<Batch>>;
@@ -69,11 +69,11 @@ interface TrainingComponents<Batch, Configuration, Reporters extends RunReporter
   /** Called with the run's result on all ranks. A signal still has no effect then. Default: no action. */
   readonly onEnd?: (result: TrainingResult) => Promise<void>;
   /**
-   * Generates a sample of the model. All ranks call it, and the ranks of the first replica get the sample.
-   * Default: no sample.
+   * Generates a sample of the model. All ranks call it, and the ranks of the first replica receive the
+   * sample. Default: no sample.
    */
   readonly show?: (how: { readonly isBrief: boolean }) => Promise<ModelSample | undefined>;
-  /** The world that `train` joined. It is closed with the run, and aborted after an error. */
+  /** The world that `train` joined. The run closes it at the end, and aborts it after an error. */
   readonly ownWorld?: World | undefined;
 }
 
@@ -88,7 +88,8 @@ const checks: OptionChecks<RunTrainingReporters> = { reporters: reportersOption 
  * A training run of any kind that is ready to train: on documents or conversations (`openTraining`), or
  * fine-tuning for a task (`fineTune`). Each process has an instance and calls its methods; rank 0 reports.
  *
- * ```ts for await (const { iteration, loss } of training) console.log(iteration, loss);
+ * ```ts
+ * for await (const { iteration, loss } of training) console.log(iteration, loss);
  * ```
  *
  * @typeParam Batch a micro-batch
@@ -102,12 +103,15 @@ export class Training<Batch, Configuration, Reporters extends RunReporters = Run
   #result: TrainingResult | undefined;
   #hasBegun = false;
 
-  /** Takes ownership of the parts: closing the run closes them. */
+  /** Takes ownership of the components. Closing the run closes them. */
   constructor(parts: TrainingComponents<Batch, Configuration, Reporters>) {
     this.#parts = parts;
   }
 
-  /** The configuration of the run; a resumed run has the settings that it keeps from its checkpoint. */
+  /**
+   * The configuration of the run. In a resumed run, it includes the settings that the run keeps from its
+   * checkpoint.
+   */
   get configuration(): Configuration {
     return this.#parts.configuration;
   }
@@ -150,18 +154,18 @@ export class Training<Batch, Configuration, Reporters extends RunReporters = Run
     return this.#result;
   }
 
-  /** Returns the weights, or the slices of weights, that this rank holds. */
+  /** Returns the weights, or slices of weights, on this rank. */
   weights(): readonly LogicalTensor[] {
     return weightTensors(this.optimizer);
   }
 
   /**
    * Trains to the end or until a signal, with saves and evaluations as configured. Yields each step after its
-   * evaluation and save. Returns how the run ended, after its final state is saved. All ranks must iterate
+   * evaluation and save. After its final state is saved, returns how the run ended. All ranks must iterate
    * over all steps, or leave the loop after the same step.
    *
-   * @throws ConfigurationError `MTL_OPTION`; UsageError `MTL_RUN_OVER` if the steps were iterated before, to
-   *   the end or not
+   * @throws ConfigurationError `MTL_OPTION`; UsageError `MTL_RUN_OVER` if a caller has iterated over the
+   *   steps before, completely or not
    */
   async *steps(options: RunTrainingReporters = {}): AsyncGenerator<StepMetrics, TrainingResult, undefined> {
     checkOptions(options, { of: 'the steps of a run', checks });
@@ -183,7 +187,7 @@ export class Training<Batch, Configuration, Reporters extends RunReporters = Run
     } catch (error) {
       end = undefined;
       log?.fail(error, this.trainer.progress);
-      // makes the other processes end with this error, instead of waiting for this process
+      // ends the other processes with this error, so that they do not wait for this process
       ownWorld?.abort(error as Error);
       throw error;
     } finally {

@@ -79,7 +79,7 @@ describe.skipIf(problem !== undefined)(`metrics that are read one step late (${t
   });
 
   it.each(['float32', 'bfloat16'] as const)(
-    'are those of steps that wait, bit for bit, in %s',
+    'equal the metrics of steps that wait, bit for bit, in %s',
     async (dtype) => {
       const live = numLiveTensors();
       for (const how of [{}, { onGraphMessage: () => {} }]) {
@@ -98,7 +98,7 @@ describe.skipIf(problem !== undefined)(`metrics that are read one step late (${t
     },
   );
 
-  it('of a BERT are those of steps that wait, bit for bit', async () => {
+  it('of a BERT equal the metrics of steps that wait, bit for bit', async () => {
     const options = { ...cuda, model: tinyBert, steps: 3 };
     const [steps, late] = [
       await tinyTraining(options),

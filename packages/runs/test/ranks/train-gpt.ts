@@ -6,8 +6,8 @@ import { mergeOptions } from '@mtl/configuration/testing/merge-options';
 import type { ModelOptimizer } from '@mtl/optimizer';
 import { openTraining, type Pretraining } from '../../src/index.js';
 import { openConversations } from '../../src/parts/conversations/open-conversations.js';
+import { findRecipe } from '../../src/parts/models/find-recipe.js';
 import { loadModelBlocks } from '../../src/parts/models/load-model-blocks.js';
-import { findRecipe } from '../../src/parts/models/recipe-of.js';
 import { readLoadedFlags } from '../../src/saved/read-loaded-flags.js';
 
 export interface TrainGptArgument {

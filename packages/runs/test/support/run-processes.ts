@@ -19,7 +19,7 @@ export interface RunProcessesOptions {
   /** The engine of collectives. `gloo`: every process reports a different host. Default: shared memory. */
   readonly engine?: 'local' | 'gloo';
   /** The command that runs a rank's program; default none, the program itself. */
-  readonly prefixOf?: (rank: number) => readonly string[];
+  readonly choosePrefix?: (rank: number) => readonly string[];
 }
 
 /**
@@ -38,7 +38,7 @@ export interface ProcessOrder {
 
 /** Runs ranks as separate processes, over a native engine; returns their results by rank. */
 export async function runProcesses<Result>(options: RunProcessesOptions): Promise<Result[]> {
-  const { worldSize, module, argument, engine = 'local', prefixOf = () => [] } = options;
+  const { worldSize, module, argument, engine = 'local', choosePrefix = () => [] } = options;
   const directory = mkdtempSync(join(tmpdir(), 'mtl-processes-'));
   const order: ProcessOrder = {
     module: rankModule(module).href,
@@ -61,7 +61,7 @@ export async function runProcesses<Result>(options: RunProcessesOptions): Promis
           maxBuffer: 1 << 26,
         };
         const words = [process.execPath, ...workspaceFlags, '--expose-gc', program];
-        const [command, ...rest] = [...prefixOf(rank), ...words] as [string, ...string[]];
+        const [command, ...rest] = [...choosePrefix(rank), ...words] as [string, ...string[]];
         await promisify(execFile)(command, [...rest, String(rank), orderPath, resultPath], {
           ...limits,
           env: {

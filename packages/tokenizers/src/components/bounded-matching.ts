@@ -7,19 +7,19 @@ let script: Script | undefined;
 
 /**
  * The time limit of a search, in milliseconds: a constant, and an amount for each UTF-16 unit of the text.
- * Tests lower them.
+ * Tests lower both.
  */
 export const searchLimits = { start: 1000, perUnit: 0.01 };
 
-/** A search took longer than its limit. */
+/** The error of a search that took longer than its limit. */
 export class SlowPatternError extends Error {
   override readonly name = 'SlowPatternError';
 }
 
 /**
  * Runs a search in a text with a time limit: a second, plus a hundredth of a millisecond for each UTF-16 unit
- * of the text. Ordinary searches take a thousandth of that. A search that exceeds the limit is run once more,
- * because a process that was suspended exceeds it without computing.
+ * of the text. Ordinary searches take a thousandth of this time. A search that exceeds the limit is run once
+ * more, because a suspended process exceeds the limit without computing.
  *
  * @throws SlowPatternError when both attempts took too long
  */

@@ -8,7 +8,7 @@ const rankRadix = 2 ** 32;
 
 /**
  * Returns an encoder of words for the merges of a tokenizer.json. It merges characters, or the bytes of
- * unknown characters, in the order of the merges; among equal pairs the leftmost first. A word of n
+ * unknown characters, in the order of the merges. Among equal pairs, the leftmost pair is first. A word of n
  * characters takes O(n log n) time.
  *
  * @param fail called for an invalid merge, or for a merge with a token that has no id
@@ -94,8 +94,8 @@ function mergeAll(symbols: number[], merges: Merges): readonly number[] {
   const size = symbols.length;
   if (size < 2) return symbols;
   const heap: number[] = [];
-  // a linked list of symbols, each identified by the position of its first original symbol; symbols that were
-  // merged into another have -1
+  // a linked list of symbols. Each is identified by the position of its first original symbol. Symbols that
+  // were merged into another symbol have -1
   const nexts = new Int32Array(size);
   const previous = new Int32Array(size);
   const look = (position: number): void => {
@@ -112,8 +112,7 @@ function mergeAll(symbols: number[], merges: Merges): readonly number[] {
     const id = merges.made[(key - position) / rankRadix]!;
     const next = nexts[position]!;
     if (symbols[position] === -1 || next >= size) continue;
-    // Other merges may have changed the pair since then, but any pair that forms the same token can be
-    // merged.
+    // other merges may have changed the pair since then, but any pair that forms the same token can be merged
     const rank = merges.findRank(symbols[position]!, symbols[next]!);
     if (rank < 0 || merges.made[rank] !== id) continue;
     const after = nexts[next]!;

@@ -56,7 +56,7 @@ export class Component {
     return typeof value === 'string' ? value : this.refuse(field, 'a text');
   }
 
-  /** Returns a text field that must be one code point. */
+  /** Returns a text field that must consist of one code point. */
   character(field: string, fallback?: string): string {
     const value = this.text(field, fallback);
     return Array.from(value).length === 1 ? value : this.refuse(field, 'one character');
@@ -114,7 +114,7 @@ export class Component {
     return this.refuse(field, '{"String": "..."} or {"Regex": "..."}');
   }
 
-  /** Runs a function that depends on a field's value; its errors then name the field. */
+  /** Runs a function that depends on a field's value. Errors of the function then name the field. */
   read<T>(field: string, run: () => T): T {
     try {
       return run();

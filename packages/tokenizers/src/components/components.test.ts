@@ -7,7 +7,7 @@ import type { Tokenizer } from '../tokenizer.js';
 
 interface Case {
   readonly json: Readonly<Record<string, unknown>>;
-  /** The texts of this case; absent if it uses the texts that all cases of a sweep share. */
+  /** The texts of this case. Absent if the case uses the common texts of a sweep. */
   readonly texts?: readonly string[];
   /** Null for a text that the tokenizers library rejects. */
   readonly encoded: readonly (readonly number[] | null)[] | null;
@@ -199,13 +199,13 @@ describe('models of a tokenizer.json', () => {
       /normalizer\.type is "Magic"/,
     ],
     [
-      'an added token of which nothing is left',
+      'an added token that becomes empty',
       {
         ...bpe(['a', 'é'], {}),
         normalizer: { type: 'Replace', pattern: { String: 'é' }, content: '' },
         added_tokens: [{ id: 1, content: 'é', normalized: true }],
       },
-      /added token "é", of which the normalizer leaves nothing/,
+      /added token "é", which the normalizer makes empty/,
     ],
     [
       'a charsmap that is none',

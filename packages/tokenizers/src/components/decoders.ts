@@ -7,7 +7,7 @@ import { replaceMatches, textPattern } from './text-pattern.js';
 export type Decoder = (tokens: readonly string[]) => readonly string[];
 
 /**
- * Makes a decoder that equals the one of tokenizers 0.23; throws `MTL_DATA_TOKENIZER` for an unsupported
+ * Makes a decoder that equals the decoder of tokenizers 0.23. Throws `MTL_DATA_TOKENIZER` for an unsupported
  * type.
  */
 export function makeDecoder(component: Component): Decoder {
@@ -89,7 +89,7 @@ function decodeByteLevel(tokens: readonly string[]): string {
 
 /**
  * Joins consecutive byte tokens, such as `<0xE5>`, to characters. If the bytes are not valid UTF-8 together,
- * each of them becomes U+FFFD, even if some are valid.
+ * each byte becomes U+FFFD, even if some are valid.
  */
 function joinBytes(tokens: readonly string[]): string[] {
   const texts: string[] = [];
@@ -138,7 +138,7 @@ function strip(component: Component): Decoder {
     });
 }
 
-/** Replacements of English punctuation and contractions, which the library applies in this order. */
+/** Replacements of English punctuation and contractions, in the library's order. */
 const artifacts: readonly (readonly [string, string])[] = [
   [' .', '.'],
   [' ?', '?'],
@@ -167,8 +167,8 @@ function wordPiece(prefix: string, cleans: boolean): Decoder {
 }
 
 /**
- * Makes the decoder of connectionist temporal classification: consecutive equal tokens become one, and
- * padding is removed.
+ * Makes the decoder of connectionist temporal classification, which merges consecutive equal tokens and
+ * removes padding.
  */
 function ctc(component: Component): Decoder {
   const padding = component.text('pad_token');

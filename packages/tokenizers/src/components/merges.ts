@@ -4,8 +4,8 @@ import type { Fail } from '../tokenizer-files.js';
 const none = -1;
 
 /**
- * The merges of a byte-pair encoding: for a pair of tokens, the rank of the merge and the resulting token.
- * They are in a hash table with open addressing, because pairs are looked up for every character of a text,
+ * The merges of a byte-pair encoding. A pair of tokens has the rank of its merge, and the resulting token.
+ * Merges are in a hash table with open addressing, because a pair is looked up for every character of a text,
  * and tens of thousands are added when a tokenizer is opened.
  */
 export class Merges {
@@ -17,7 +17,7 @@ export class Merges {
   readonly #shift: number;
 
   constructor(numMerges: number) {
-    // the table has at least twice as many entries as merges
+    // the number of entries of the table is at least twice the number of merges
     const bits = Math.max(1, Math.ceil(Math.log2(2 * numMerges + 1)));
     this.#shift = 32 - bits;
     this.made = new Int32Array(numMerges);
@@ -26,7 +26,7 @@ export class Merges {
     this.#ranks = new Int32Array(2 ** bits).fill(none);
   }
 
-  /** Adds a pair of ids; a pair that is added twice has its last rank. */
+  /** Adds a pair of ids. If a pair is added twice, the last rank counts. */
   add(left: number, right: number, { rank, made }: { readonly rank: number; readonly made: number }): void {
     const place = this.#findPlace(left, right);
     this.#lefts[place] = left;
@@ -82,7 +82,7 @@ export function readMerges(
   return merges;
 }
 
-/** Returns the two tokens of a merge, given as a text with a space between them, or as a pair. */
+/** Returns the two tokens of a merge. A merge is a text with a space between the tokens, or a pair. */
 function readMerge(merge: unknown): readonly [string, string] | undefined {
   if (typeof merge === 'string') {
     const space = merge.indexOf(' ');

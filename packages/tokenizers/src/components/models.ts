@@ -8,7 +8,7 @@ import { unigramModel } from './unigram-model.js';
 export type Model = (word: string) => readonly (number | undefined)[];
 
 /**
- * Makes a model that equals the one of tokenizers 0.23, from a checked tokenizer.json and the ids of its
+ * Makes a model that equals the model of tokenizers 0.23, given a checked tokenizer.json and the ids of its
  * tokens.
  *
  * @param fail called for invalid merges, which have not been checked before

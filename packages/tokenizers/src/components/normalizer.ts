@@ -2,7 +2,7 @@
 export interface Normalizer {
   normalize(text: string): string;
   /**
-   * Normalizes a text, and also determines the number of UTF-16 units at its start that come from the first
+   * Normalizes a text. Also returns the number of UTF-16 units at its start that belong to the first
    * character of the original text. Metaspace needs this number to decide where a word begins.
    */
   trace(traced: TracedText): TracedText;
@@ -11,13 +11,15 @@ export interface Normalizer {
 /** A normalized text, with information about its origin. */
 export interface TracedText {
   readonly text: string;
-  /** The number of UTF-16 units at its start that come from the first character of the original text. */
+  /**
+   * The number of UTF-16 units at the text's start that belong to the first character of the original text.
+   */
   readonly front: number;
 }
 
 /**
- * Makes a normalizer from `normalize`, and `front`, which returns the length of the part that comes from the
- * first character.
+ * Makes a normalizer from `normalize`, and from `front`, which returns the length of the text that belongs to
+ * the first character.
  */
 export function tracedNormalizer(
   normalize: (text: string) => string,

@@ -8,16 +8,16 @@ import type {
 } from 'oniguruma-parser/parser';
 import { toRegExpDetails } from 'oniguruma-to-es';
 
-/** The largest accepted number of ways in which a pattern can match at one position of a text. */
+/** The maximum number of ways in which a pattern may match at a position of a text. */
 const maximumWays = 1000;
 const anyCharacter = '[^]';
 
-/** The cost of backtracking into a part of a pattern when the part after it fails. */
+/** The cost of backtracking into a sub-pattern when the pattern after it fails. */
 interface Cost {
-  /** The number of ways in which the part can match at one position, not counting loops. */
+  /** The number of ways in which the sub-pattern can match at a position, without counting loops. */
   readonly ways: number;
   /**
-   * The number of loops that compete for the same characters. Each multiplies the number of ways by the
+   * The number of loops that compete for the same characters. Each loop multiplies the number of ways by the
    * length of a run of such characters.
    */
   readonly depth: number;
@@ -29,10 +29,10 @@ const free: Cost = { ways: 1, depth: 0, loops: [] };
 const unbounded: Cost = { ways: Number.POSITIVE_INFINITY, depth: 0, loops: [] };
 
 /**
- * Returns a function that tells whether a search for all matches in a text could backtrack much. It is true
- * for all texts if loops are nested or the pattern is too complex to analyse. Otherwise it is true for texts
- * with a long run of characters that one loop matches while the rest of its alternative can fail. For
- * patterns of published tokenizers, such texts contain hundreds of consecutive spaces or letters.
+ * Returns a function that returns true if a search for all matches in a text could backtrack much. It always
+ * returns true if loops are nested or the pattern is too complex to analyse. Otherwise it returns true for
+ * texts with a long run of characters that a loop matches, if the rest of the loop's alternative can fail.
+ * For patterns of published tokenizers, such texts contain hundreds of consecutive spaces or letters.
  *
  * @param source a valid expression of Oniguruma
  */
@@ -49,7 +49,7 @@ export function mayBacktrack(source: string): (text: string) => boolean {
 
 interface Surroundings {
   readonly ignoresCase: boolean;
-  /** False if nothing after the part can fail, so that the part never backtracks. */
+  /** False if nothing after the sub-pattern can fail, so that the sub-pattern never backtracks. */
   readonly canFail: boolean;
 }
 
@@ -110,14 +110,14 @@ function quantified(node: QuantifierNode, around: Surroundings): Cost {
   const { body, min, max } = node;
   const isEndless = !Number.isFinite(max);
   if (isOneCharacter(body)) {
-    // A possessive loop does not backtrack, but each start of a search runs it to its end.
+    // a possessive loop does not backtrack, but each start of a search runs it to its end
     const staysShort = node.kind === 'possessive' && !isEndless;
     if (staysShort || max === min || !around.canFail) return free;
     return isEndless
       ? { ways: 1, depth: 1, loops: [describeCharacters(body, around)] }
       : { ways: max - min + 1, depth: 0, loops: [] };
   }
-  // a loop ends where its body fails; without a part after it that can fail, it does not backtrack
+  // a loop ends where its body fails. If nothing after the loop can fail, it does not backtrack
   if (!around.canFail && min <= 1) return estimateCost(body, around);
   const cost = estimateCost(body, { ...around, canFail: around.canFail || max > 1 });
   if (isEndless) {
@@ -133,7 +133,7 @@ function isOneCharacter(node: QuantifierNode['body']): boolean {
   return node.type === 'CharacterSet' && node.kind !== 'text_segment' && node.kind !== 'newline';
 }
 
-/** Returns whether a part matches a fixed number of characters, without a choice. */
+/** Returns true if a part matches a fixed number of characters, without a choice. */
 function hasOneLength(node: QuantifierNode['body']): boolean {
   if (isOneCharacter(node)) return true;
   if (node.type !== 'Group' && node.type !== 'CapturingGroup') return false;
@@ -149,7 +149,10 @@ function isDigitLike(element: AlternativeElementNode): boolean {
   return element.type === 'Quantifier' && element.min === element.max && isOneCharacter(element.body);
 }
 
-/** Returns an expression for the characters that a loop matches; if flags change them, for any character. */
+/**
+ * Returns an expression for the characters that a loop matches. If flags change these characters, the
+ * expression matches any character.
+ */
 function describeCharacters(node: QuantifierNode['body'], { ignoresCase }: Surroundings): string {
   if (ignoresCase || (node.type === 'CharacterSet' && (node.kind === 'dot' || node.kind === 'any')))
     return anyCharacter;

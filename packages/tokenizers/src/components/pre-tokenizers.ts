@@ -11,12 +11,12 @@ export interface PreTokenizer {
   /** True if the words depend on whether the text contains the first character of the original text. */
   readonly asksForFront: boolean;
   split(text: string, front: number): string[];
-  /** Splits like `split`, and also marks words that begin with the first character of the original text. */
+  /** Splits like `split`, and marks words that begin with the first character of the original text. */
   trace(text: TracedText): TracedText[];
 }
 
 /**
- * Makes a pre-tokenizer that equals the one of tokenizers 0.23; throws `MTL_DATA_TOKENIZER` for an
+ * Makes a pre-tokenizer that equals the pre-tokenizer of tokenizers 0.23. Throws `MTL_DATA_TOKENIZER` for an
  * unsupported type.
  */
 export function makePreTokenizer(component: Component): PreTokenizer {
@@ -109,7 +109,7 @@ function sequence(preTokenizers: readonly PreTokenizer[]): PreTokenizer {
     for (const preTokenizer of preTokenizers) words = words.flatMap((word) => preTokenizer.trace(word));
     return words;
   };
-  // The later pre-tokenizers may need to know which word is at the front of the text.
+  // later pre-tokenizers may need to know which word is at the front of the text
   const asksForFront = preTokenizers.some((preTokenizer) => preTokenizer.asksForFront);
   return {
     asksForFront,
@@ -124,8 +124,8 @@ function sequence(preTokenizers: readonly PreTokenizer[]): PreTokenizer {
 }
 
 /**
- * Makes a pre-tokenizer whose words are parts of the text; `ranges` returns the start and the end of each in
- * turn.
+ * Makes a pre-tokenizer whose words are sections of the text. `ranges` returns the start and the end of each
+ * section in turn.
  */
 function bySplits(ranges: (text: string) => number[]): PreTokenizer {
   return {
@@ -182,7 +182,7 @@ function fixedLength(length: number): PreTokenizer {
   });
 }
 
-/** Makes a pre-tokenizer that finds words as GPT-2 does, and writes their bytes in the byte alphabet. */
+/** Makes a pre-tokenizer that finds words like GPT-2, and writes their bytes in the byte alphabet. */
 function byteLevel(component: Component): PreTokenizer {
   const addsSpace = component.boolean('add_prefix_space', false);
   const splits = component.boolean('use_regex', true);
@@ -212,8 +212,7 @@ function byteLevel(component: Component): PreTokenizer {
 }
 
 /**
- * Makes a pre-tokenizer that replaces spaces by a visible character; a word begins at each of these
- * characters.
+ * Makes a pre-tokenizer that replaces spaces by a visible character. A word begins at each such character.
  */
 function metaspace(component: Component): PreTokenizer {
   const { replacement, scheme, splits } = metaspaceSettings(component);

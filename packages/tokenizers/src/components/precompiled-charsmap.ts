@@ -39,7 +39,7 @@ const pieces = new RegExp(
 // created at its first use, because this takes some milliseconds
 let segmenter: Intl.Segmenter | undefined;
 
-/** Yields the parts of a text with their replacement; undefined for a part that is not replaced. */
+/** Yields the sections of a text with their replacements; undefined for a section without replacement. */
 function* replacements(
   text: string,
   replacement: Replacement,
@@ -53,12 +53,12 @@ function* replacements(
 }
 
 /**
- * Returns the length of the normalized front as the tokenizers library counts it, character by character. In
- * the library, a replacement that is longer or empty shifts the origins of all later characters.
+ * Returns the length of the normalized front. As in the tokenizers library, it is counted character by
+ * character, and a replacement that is longer or empty shifts the origins of all later characters.
  */
 function measureFront(text: string, count: number, replacement: Replacement): number {
   let front = 0;
-  // The number of characters of the text that the replacements so far come from.
+  // The number of characters of the text that the replacements so far cover.
   let used = 0;
   const isFront = (index: number): boolean => {
     let units = 0;

@@ -9,10 +9,10 @@ export interface PatternSettings {
   readonly Regex?: string;
 }
 
-/** Returns the start and the end of each match in a text, one match after the other. */
+/** Returns the start and the end of each match in a text, match by match. */
 export type TextPattern = (text: string) => number[];
 
-/** How a Split component treats its matches, by the names in tokenizer.json. */
+/** The treatment of matches in a Split component, by the names in tokenizer.json. */
 export const splitBehaviors = [
   'Removed',
   'Isolated',
@@ -76,8 +76,8 @@ const newer = new RegExp(`[${newerThanUnicode16}\\u0295]`, 'u');
 const allNewer = new RegExp(newer, 'gu');
 
 /**
- * Replaces each character that the library's version of Oniguruma does not know by an unassigned character of
- * the same length. U+0295, which Unicode 17 no longer has as a small letter, becomes another small letter.
+ * Replaces each character that is unknown to the library's version of Oniguruma by an unassigned character of
+ * the same length. U+0295, which is no small letter in Unicode 17, becomes another small letter.
  */
 export function withoutNewerCharacters(text: string): string {
   if (!newer.test(text)) return text;
@@ -103,7 +103,7 @@ export function replaceMatches(text: string, pattern: TextPattern, content: stri
  * Splits a text like a Split component of the tokenizers library. With `invert`, the gaps between matches
  * count as matches.
  *
- * @returns the start and the end of each part, one part after the other; no part is empty
+ * @returns the start and the end of each section, section by section. No section is empty
  */
 export function splitText(
   text: string,
@@ -172,7 +172,7 @@ const rewrittenInClass: ReadonlyMap<string, string> = new Map([
  * letters of all scripts, and `$` matches at the end of a line.
  *
  * @returns a global expression, whose groups may be numbered differently
- * @throws SyntaxError for an invalid expression, or one without a JavaScript equivalent
+ * @throws SyntaxError for an invalid expression, or an expression without a JavaScript equivalent
  */
 function onigurumaExpression(pattern: string): RegExp {
   const source = asOnigurumaReads(pattern);
@@ -188,8 +188,8 @@ function onigurumaExpression(pattern: string): RegExp {
 }
 
 /**
- * Rewrites parts of a pattern that oniguruma-to-es 4.3.6 interprets differently from Oniguruma: `\w`, `\b`,
- * and `{n}?`, which in Oniguruma makes a repetition optional.
+ * Rewrites constructs that oniguruma-to-es 4.3.6 interprets differently from Oniguruma: `\w`, `\b`, and
+ * `{n}?`, which in Oniguruma makes a repetition optional.
  */
 function asOnigurumaReads(pattern: string): string {
   let depth = 0;

@@ -50,10 +50,10 @@ function findScript(character: string): number {
 }
 
 /**
- * Splits a text where the script changes, as SentencePiece does; a space belongs to the script before it.
+ * Splits a text where the script changes, like SentencePiece. A space belongs to the script before it.
  *
- * @returns the start and the end of each part, one part after the other; text before the first script is in
- *   no part
+ * @returns the start and the end of each section, section by section. Text before the first script is in no
+ *   section
  */
 export function splitAtScripts(text: string): number[] {
   const split: number[] = [];

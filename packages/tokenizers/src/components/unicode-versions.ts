@@ -1,7 +1,7 @@
 /**
  * Characters that only newer versions of Unicode have. Components of the tokenizers library use other
- * versions than the JavaScript engine. A character that they do not know is neither a letter nor a mark, and
- * is never composed. The ranges were found by testing every code point with tokenizers 0.23.
+ * versions than the JavaScript engine. To them, an unknown character is neither a letter nor a mark, and is
+ * never composed. The ranges were found by testing every code point with tokenizers 0.23.
  */
 
 // Ranges of code points, in hexadecimal.
@@ -73,7 +73,7 @@ export const nonSpacingMark =
 export const combiningMark = `[\\p{M}\\u1cf2\\u1cf3]--[${newerThanUnicode9}\\u{111c9}]`;
 /** Characters that words consist of, for the flag `v`. */
 export const wordCharacter = `[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\p{Join_Control}]--[${newerThanUnicode16}]`;
-/** Control characters, which BERT removes; tabs and line ends are not among them. */
+/** Control characters, which BERT removes. Tabs and line ends are not included. */
 export const control =
   '\\0-\\u0008\\u000b\\u000c\\u000e-\\u001f\\u007f-\\u009f\\u00ad\\u0600-\\u0605\\u061c\\u06dd\\u070f\\u180e\\u200b-\\u200f' +
   '\\u202a-\\u202e\\u2060-\\u2064\\u2066-\\u206f\\ue000-\\uf8ff\\ufeff\\ufff9-\\ufffb\\ufffd\\u{110bd}\\u{1bca0}-\\u{1bca3}' +

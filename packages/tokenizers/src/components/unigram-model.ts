@@ -11,7 +11,8 @@ const unitRadix = 2 ** 16;
  * tokens replace the unknown characters. The time is linear in the length of a word, times the length of the
  * longest token.
  *
- * @returns the encoder; an undefined id represents a part without a token, if the model has no unknown token
+ * @returns the encoder. An undefined id represents a section without a token, if the model has no unknown
+ *   token
  */
 export function unigramModel(
   model: TokenizerJson['model'],
@@ -49,7 +50,7 @@ export function unigramModel(
 
 /**
  * Returns a function that finds the most likely tokens of a word. Its result is the start and the id of each
- * token in turn; the id is -1 for an unknown character.
+ * token in turn. The id is -1 for an unknown character.
  */
 function pathFinder(ids: ReadonlyMap<string, number>, scores: Float64Array): (word: string) => number[] {
   const trie = new Trie(ids);

@@ -20,7 +20,7 @@ export interface DeliveryResult {
   readonly kept: number;
   /** True if the service has been told how the run ended. */
   readonly isEnded: boolean;
-  /** Why rows were not sent: the service's last answer. */
+  /** The reason why rows were not sent, from the service's last answer. */
   readonly problem: string | undefined;
   readonly page: string | undefined;
 }
@@ -31,7 +31,7 @@ export interface DeliveryTimes {
   readonly interval: number;
   /** The time without new rows after which the service is told that the run continues. */
   readonly keepAlive: number;
-  /** The wait after the first failure; it doubles with each further failure. */
+  /** The wait after the first failure. It doubles with each further failure. */
   readonly firstRetry: number;
   readonly lastRetry: number;
 }
@@ -93,7 +93,7 @@ export class Delivery {
     return { title: service.title, sent, kept, isEnded, problem, page: service.page };
   }
 
-  /** Tells the delivery that the run has ended; it then sends the remaining rows. */
+  /** Tells the delivery that the run has ended. It then sends the remaining rows. */
   finish(outcome: RunOutcome): void {
     this.#outcome = outcome;
     this.#wake();
@@ -129,7 +129,7 @@ export class Delivery {
       this.#sentAt = Date.now();
       save();
     }
-    // must be read before the rows, since rows may be added until the run has ended
+    // must be read before the rows, because rows may be added until the run has ended
     const outcome = this.#outcome;
     if (this.#batch.length === 0)
       this.#batch = await rows.read({ limit: service.mostRows, isOver: outcome !== undefined });

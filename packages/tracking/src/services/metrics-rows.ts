@@ -141,7 +141,7 @@ const namesOfKeys: Readonly<Record<string, string>> = {
   tokens_per_s: 'tokens-per-second',
 };
 
-/** Returns whether a record of metrics.jsonl is part of a row: records of other types are skipped. */
+/** Returns true if a record of metrics.jsonl is part of a row: records of other types are skipped. */
 function isPartOfRow(
   record: unknown,
 ): record is { type?: 'validation' | 'experts'; iteration: number; time?: unknown } {

@@ -29,7 +29,7 @@ export interface MlflowCredentials {
 export class MlflowService implements TrackingService {
   readonly title = 'MLflow';
   /**
-   * The maximum number of rows in a request. It keeps a request below the limit of metrics, since a row has
+   * The maximum number of rows in a request. It keeps a request below the limit of metrics, because a row has
    * 11 metrics and the losses.
    */
   readonly mostRows = 50;

@@ -10,7 +10,7 @@ export interface OpenDeliveriesOptions {
   readonly directory: string;
   /** The path of the run's metrics.jsonl. */
   readonly metricsPath: string;
-  /** The state of the services; it is updated while rows are sent. */
+  /** The state of the services. It is updated while rows are sent. */
   readonly state: TrackingState;
   readonly run: TrackedRun;
   readonly credentials: TrackingCredentials;

@@ -103,7 +103,7 @@ describe('TrackingSink', () => {
     const writer = await openMetrics();
     const sink = await open({ isWandbOffline: false });
     for (const iteration of [1, 2]) writer.step(exampleStep(iteration));
-    // the last step is not sent yet, since an evaluation may follow it
+    // the last step is not sent yet, because an evaluation may follow it
     await until(() => readHistory(server.requests).length === 1);
     writer.step(exampleStep(3));
     writer.validation({ iteration: 3, loss: 2 });

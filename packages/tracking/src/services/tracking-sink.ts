@@ -27,8 +27,8 @@ export interface OpenTrackingOptions extends BeginTrackingOptions {
 }
 
 /**
- * How long the end of a run waits for services, in milliseconds. Rows that they have not accepted by then
- * stay in the run folder.
+ * The time that the end of a run waits for services, in milliseconds. Rows that they have not accepted by
+ * then stay in the run folder.
  */
 const mostWaitMs = 2000;
 /**

@@ -4,7 +4,7 @@
  *   frame: u64 length | u32 masked CRC32C of the length | data | u32 masked CRC32C of the data   (little-endian)
  *   Event: 1 wall_time double | 2 step int64 | 3 file_version string | 5 summary | 7 session_log | 10
  *   source_metadata summary: 1 value, repeated: 1 tag string | 2 simple_value float
- *   session_log: 1 status enum, of which 1 is START      source_metadata: 1 writer string
+ *   session_log: 1 status enum (1: START)      source_metadata: 1 writer string
  */
 export interface TensorboardEvent {
   /** Time of the event, in seconds since 1970. */
@@ -93,7 +93,7 @@ function bytesField(field: number, content: Buffer): Buffer {
 }
 
 /**
- * Encodes a number with seven bits per byte, the lowest bits first. It divides instead of shifting, since
+ * Encodes a number with seven bits per byte, the lowest bits first. It divides instead of shifting, because
  * steps may need more than 32 bits.
  */
 function varint(value: number): Buffer {
@@ -108,7 +108,7 @@ function varint(value: number): Buffer {
 
 interface Field {
   readonly number: number;
-  /** A number for a varint; otherwise the encoded bytes. */
+  /** A number for a varint. Otherwise the encoded bytes. */
   readonly value: number | Buffer;
 }
 

@@ -24,7 +24,7 @@ const writerName = 'mtl.trainer.metrics.tensorboard_writer';
 const samplesSuffix = ' vs samples';
 
 export interface TensorboardWriterOptions {
-  /** The folder of the run (--tensorboard-dir); it is created if it is missing. */
+  /** The folder of the run (--tensorboard-dir). It is created if it is missing. */
   readonly directory: string;
   /**
    * The progress from which training resumes. Points of later steps will be written again, so they are
@@ -166,8 +166,8 @@ function versusSamples(
 }
 
 /**
- * Opens a new file that no other process writes. Its name begins with the time, since TensorBoard orders the
- * files of a run by name.
+ * Opens a new file that no other process writes. Its name begins with the time, because TensorBoard orders
+ * the files of a run by name.
  */
 function openNewFile(directory: string, now: number, host: string): [path: string, descriptor: number] {
   for (let number = 0; ; number++) {
@@ -215,7 +215,7 @@ interface OlderFilesOptions {
 /** Finds the event files that a run wrote before it was resumed, and the events that the resume keeps. */
 function olderFiles(directory: string, { resume, writer }: OlderFilesOptions): OlderFiles {
   const changed: ChangedFile[] = [];
-  // keyed by step, since a resume that was killed may have left a point in two files
+  // keyed by step, because a resume that was killed may have left a point in two files
   const moved = new Map<string, TensorboardEvent>();
   for (const name of readdirSync(directory).sort()) {
     if (!name.startsWith('events.out.tfevents.')) continue;

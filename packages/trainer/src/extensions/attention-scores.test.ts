@@ -5,7 +5,7 @@ import { AttentionScores, type WatchedHeads } from './attention-scores.js';
 
 const parameter = new Parameter({ name: 'qkv', globalShape: [4], initialization: { kind: 'zeros' } });
 
-/** Heads whose scores a test sets; they are scaled by one part for each head. */
+/** Attention heads with scores that a test sets. One slice is scaled for each head. */
 function fakeHeads(layer: number, [start, end]: readonly [number, number]) {
   let scores: readonly number[] = [];
   const factors: number[][] = [];
@@ -33,7 +33,9 @@ function fakeHeads(layer: number, [start, end]: readonly [number, number]) {
 
 const alone = { maximum: (values: readonly number[]) => values };
 
-/** Makes the extension of a model of two layers of two heads, and records how it scales weights. */
+/**
+ * Makes the extension for a model of two layers with two heads, and records how the extension scales weights.
+ */
 function makeExtension(options: Partial<ConstructorParameters<typeof AttentionScores>[0]> = {}) {
   const [first, second] = [fakeHeads(0, [0, 2]), fakeHeads(1, [0, 2])];
   const scaled: ScaledPart[][] = [];
@@ -118,7 +120,8 @@ describe('AttentionScores', () => {
       [none, none, none, 30],
     ]);
     expect([own.factors, other.factors]).toEqual([[[0.2, 1]], [[1, 1]]]);
-    // a rank without a head above the threshold takes part, too: its store gathers what others scaled
+    // a rank without a head above the threshold takes part, because its store gathers the scaled weights of
+    // other ranks
     expect(scaled).toHaveLength(2);
   });
 

@@ -21,8 +21,8 @@ export interface WatchedHeads {
    */
   take(): readonly number[];
   /**
-   * Returns the slices of the weights that must be scaled so that each head's scores are multiplied by the
-   * head's factor. `alpha` is the exponent of `QkClip`.
+   * Returns the weight slices to scale, so that each head's scores are multiplied by the head's factor.
+   * `alpha` is the exponent of `QkClip`.
    */
   scaledBy(factors: readonly number[], alpha: number): readonly ScaledPart[];
 }
@@ -64,7 +64,7 @@ export class AttentionScores implements TrainerExtension {
   readonly #options: AttentionScoresOptions;
   /** The highest scores since the last report, by layer. */
   #reported: readonly number[] = [];
-  /** The numbers of layers and heads of the whole model, known after ranks have compared their numbers. */
+  /** The number of layers and heads of the whole model. Known after ranks have exchanged their numbers. */
   #sizes: { readonly layerCount: number; readonly numHeads: number } | undefined;
   #numClipped = 0;
 
@@ -112,7 +112,7 @@ export class AttentionScores implements TrainerExtension {
     );
   }
 
-  /** Returns the numbers of layers and heads of the whole model; a rank alone knows only its own stage. */
+  /** Returns the number of layers and heads of the whole model. A rank alone knows only its own stage. */
   #sizesOfAll(): { readonly layerCount: number; readonly numHeads: number } {
     if (this.#sizes === undefined) {
       const { watched, ranks } = this.#options;
@@ -126,7 +126,7 @@ export class AttentionScores implements TrainerExtension {
     return this.#sizes;
   }
 
-  /** Returns the highest score of each head of each layer, over all ranks, by one collective. */
+  /** Returns the highest score of each head of each layer, over all ranks, with one collective. */
   #highestOfAll(): readonly number[] {
     const { watched, ranks } = this.#options;
     const { layerCount, numHeads } = this.#sizesOfAll();

@@ -18,7 +18,9 @@ export class EarlyStopping implements TrainerExtension {
   readonly #patience: number;
   #state: EarlyStoppingState = { best: null, numWorse: 0 };
 
-  /** @param options.patience the run ends after this number of evaluations in a row without a lower loss */
+  /**
+   * @param options.patience the run ends after this number of consecutive evaluations without a lower loss
+   */
   constructor(options: { readonly patience: number }) {
     this.#patience = options.patience;
   }
@@ -37,8 +39,8 @@ export class EarlyStopping implements TrainerExtension {
   }
 
   /**
-   * Records an evaluation. A loss that is not finite does not count as lower, since checkpoints cannot store
-   * it.
+   * Records an evaluation. A loss that is not finite does not count as lower, because checkpoints cannot
+   * store it.
    */
   afterEvaluation({ loss, iteration }: EvaluatedStep): void {
     const { best, numWorse } = this.#state;

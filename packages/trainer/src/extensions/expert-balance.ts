@@ -32,8 +32,8 @@ export interface LoadOfExperts {
     take(): { readonly sum: number; readonly numRows: number };
   };
   /**
-   * How often each expert is chosen by scores alone, without the bias. `set` gives the sums over all ranks to
-   * the loss of the next step.
+   * The number of times that each expert is chosen by scores alone, without the bias. `set` passes the sums
+   * over all ranks to the loss of the next step.
    */
   readonly scored?: { take(): readonly number[]; set(counts: readonly number[]): void } | undefined;
 }
@@ -50,9 +50,9 @@ interface ExpertBalanceOptions {
 }
 
 /**
- * Counts the rows of every expert over all ranks, once a step, as integers, and moves the expert biases
- * towards even loads (DeepSeek-V3, arXiv 2412.19437). A bias increases by the rate if its expert got fewer
- * rows than the mean, and decreases if it got more. Skipped steps do not move biases.
+ * Counts the rows of every expert over all ranks in each step, as integers, and moves the expert biases
+ * towards even loads (DeepSeek-V3, arXiv 2412.19437). A bias increases by the rate if its expert received
+ * fewer rows than the mean, and decreases otherwise. Skipped steps do not move biases.
  *
  * A report covers the steps of an interval: loads, experts that got no rows, and the share of choices that
  * were dropped because an expert was full. It also has the mean entropy of the router's scores in the last
@@ -92,7 +92,7 @@ export class ExpertBalance implements TrainerExtension {
   aroundPasses(iteration: number, passes: () => void): void {
     for (const load of this.#options.loads) {
       load.entropy.isWatched = iteration % this.#options.interval === 0;
-      // discards the counts of earlier passes, so that a step that is computed again counts once
+      // discards the counts of earlier passes, so that a repeated step counts once
       load.take();
       load.takeChoices();
       load.scored?.take();
@@ -130,8 +130,8 @@ export class ExpertBalance implements TrainerExtension {
   }
 
   /**
-   * Returns the numbers of a step, summed over all ranks by one collective. Rows are listed by layer and
-   * expert; choices, the sum of entropies, and the number of rows in that sum are listed by layer.
+   * Returns the numbers of a step, summed over all ranks with one collective. Rows are listed by layer and
+   * expert. Choices, the sum of entropies, and the number of rows in this sum are listed by layer.
    */
   #sumsOfAll({ isReported }: { readonly isReported: boolean }) {
     const { loads, layers, numExperts, ranks } = this.#options;
@@ -208,7 +208,7 @@ const makeZeros = (layers: readonly string[]): number[] => new Array<number>(lay
 const addSums = (sums: readonly number[], more: readonly number[]): number[] =>
   sums.map((sum, index) => sum + more[index]!);
 
-/** Tells whether a value is a list of counts with the same length as another list. */
+/** Returns true if a value is a list of counts with the same length as another list. */
 const areCounts = (value: unknown, { length }: readonly number[]): value is readonly number[] =>
   Array.isArray(value) && value.length === length && value.every(isCount);
 

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { StepMetrics, TrainingEvent } from '../metrics/training-reports.js';
 import { ExpertBalance, type LoadOfExperts } from './expert-balance.js';
 
-/** A layer of two experts whose rows a test gives. */
+/** A layer of two experts with rows that a test sets. */
 class FakeLoad implements LoadOfExperts {
   readonly numExperts = 2;
   readonly expertBias = undefined;
@@ -56,8 +56,8 @@ function step(balance: ExpertBalance, iteration: number, passes: () => void): re
 const layers = ['decoder.layers.0.mlp', 'decoder.layers.1.mlp'];
 
 /**
- * Builds the balance of two layers; this rank has one or both. A sum over ranks is this rank's value times
- * `numRanks`.
+ * Builds the balance of two layers. This rank has one layer or both. A sum over ranks is this rank's value
+ * times `numRanks`.
  */
 function makeBalance(loads: readonly FakeLoad[], { interval = 2, numRanks = 1 } = {}): ExpertBalance {
   const sum = (values: readonly number[]) => values.map((value) => value * numRanks);
@@ -128,7 +128,7 @@ describe('what ExpertBalance reports', () => {
     expect(describeReport(4, [2, 2])).toBeUndefined();
   });
 
-  it('goes on with the counts of a checkpoint, and refuses those of another model', () => {
+  it('goes on with the counts of a checkpoint, and refuses counts of another model', () => {
     const [load, resumed] = [new FakeLoad(layers[0]!), new FakeLoad(layers[0]!)];
     const balance = makeBalance([load]);
     step(balance, 1, () => load.pass([3, 1], { numChoices: 8 }));

@@ -11,7 +11,7 @@ import type {
   TrainerExtension,
 } from './trainer-extension.js';
 
-/** The keys of a checkpoint's state that the training loop itself uses; extensions must have other names. */
+/** The keys that the training loop itself uses in a checkpoint's state. Extensions must have other names. */
 const ownKeys: readonly string[] = ['progress', 'optimizerSteps', 'lossScaler', 'configuration'];
 
 /** All extensions of a training loop. Each method calls the extensions in their order. */
@@ -55,8 +55,8 @@ export class Extensions {
   }
 
   /**
-   * Passes each extension its state from a checkpoint. An extension without a state in the checkpoint starts
-   * with an empty state.
+   * Restores each extension's state from a checkpoint. An extension that the checkpoint does not contain
+   * starts with an empty state.
    *
    * @throws CheckpointError `MTL_CHECKPOINT_STATE`
    */
@@ -80,19 +80,14 @@ export class Extensions {
     this.#all.reduceRight(surround, passes)();
   }
 
-  /**
-   * Runs one phase of a step once, wrapped by all extensions; the first extension is the outermost wrapper.
-   */
+  /** Runs a phase of a step once, wrapped by all extensions. The first extension is the outermost wrapper. */
   span<Result>(kind: StepSpan['kind'], body: () => Result): Result {
     const surround = (inner: () => Result, extension: TrainerExtension) => (): Result =>
       extension.span === undefined ? inner() : extension.span({ kind }, inner);
     return this.#all.reduceRight(surround, body)();
   }
 
-  /**
-   * Calls the extensions that read gradients, after reducing the gradients; does nothing without such an
-   * extension.
-   */
+  /** Calls the extensions that read gradients, after the gradients are reduced. */
   async onGradients(optimizer: ModelOptimizer, iteration: number): Promise<void> {
     if (!this.#needReduction) return;
     this.span('reduce', () => optimizer.reduceGradients());
@@ -104,8 +99,8 @@ export class Extensions {
   }
 
   /**
-   * Returns the results with which a step continues: each extension may replace the results that the previous
-   * extension returned.
+   * Returns the results with which a step continues. Each extension may replace the results of the previous
+   * extension.
    */
   async repeated<Step extends ComputedStep>(request: RerunRequest<Step>) {
     let step = request.first;
@@ -146,7 +141,7 @@ export class Extensions {
     return this.#all.flatMap((extension) => extension.end?.(iteration) ?? []);
   }
 
-  /** The reason why the run must end, from the first extension that ends it. */
+  /** The reason for the end of the run, from the first extension that ends it. */
   get endsRun(): string | undefined {
     return this.#all.find(({ endsRun }) => endsRun !== undefined)?.endsRun;
   }

@@ -2,8 +2,8 @@ import { expect, it } from 'vitest';
 import { DeviceClock } from './rank-clocks.js';
 
 /**
- * Returns a clock of a device that needs one millisecond more for each measurement, and the list of the
- * passes that it measured.
+ * Returns a device clock and the list of passes that it measured. Each measurement takes one millisecond more
+ * than the previous one.
  */
 function newClock() {
   const measured: number[] = [];

@@ -5,12 +5,13 @@ export interface RankClock {
   /** Starts to measure. */
   resume(): void;
   /**
-   * Stops measuring until `resume`. Used around work whose time differs between ranks, such as an evaluation.
+   * Stops measuring until `resume`. Callers use it around work whose duration differs between ranks, such as
+   * an evaluation.
    */
   pause(): void;
   /**
-   * Runs `passes`, which enqueue the work of a step, and measures them. Absent if the clock does not need to
-   * wrap the passes.
+   * Runs `passes`, which enqueue the work of a step, and measures them. Absent if the clock measures without
+   * wrapping the passes.
    */
   passes?(iteration: number, passes: () => void): void;
   /** Marks the end of a step. All ranks call it for the same steps. */
@@ -29,8 +30,8 @@ interface HostClockOptions {
 }
 
 /**
- * The clock of a rank that computes on CPUs: its host waits for communication. The clock reads times and
- * counters only in `resume` and `pause`, so steps have no overhead.
+ * The clock of a rank that computes on CPUs, where the host waits for communication. The clock reads times
+ * and counters only in `resume` and `pause`, so steps have no overhead.
  */
 export class HostClock implements RankClock {
   readonly #waitedSeconds: () => number;
@@ -74,7 +75,9 @@ export class HostClock implements RankClock {
   }
 }
 
-/** The times of work that the device may not have finished; `read` is possible once it has. */
+/**
+ * The times of work that the device may not have finished. `read` is possible after the work has finished.
+ */
 interface LateTimes {
   read(): DeviceTimes;
 }
@@ -87,8 +90,8 @@ interface DeviceClockOptions {
 }
 
 /**
- * The clock of a rank whose GPU waits for communication while the host continues. Between two reports it
- * measures the passes of one step with device marks, and reads the marks when the step is over.
+ * The clock of a rank whose GPU waits for communication while the host continues. Between two reports, the
+ * clock measures the passes of one step with device marks, and reads the marks after the step.
  */
 export class DeviceClock implements RankClock {
   readonly #waits: DeviceClockOptions['waits'];

@@ -12,11 +12,11 @@ export interface RankWatchOptions extends SlowRankFinderOptions {
   readonly clock: RankClock;
   /** Returns the peak bytes of tensors on this rank. */
   readonly peakBytes: () => number;
-  /** The report interval in steps: reports come after steps whose number is a multiple of it. */
+  /** The report interval in steps. A report follows every step whose number is a multiple of the interval. */
   readonly interval: number;
   /**
-   * The minimum time of the steps between two reports, in milliseconds. Short intervals are combined to reach
-   * it. Default: 5 s.
+   * The minimum time between two reports, in milliseconds. Short intervals are combined to reach it. Default:
+   * 5 s.
    */
   readonly leastReportMs?: number | undefined;
 }
@@ -31,7 +31,7 @@ const leastReportMs = 5000;
 
 /**
  * Gathers the computation time of every rank, without its waits for communication, at every interval. If
- * steps are short, several intervals share one report; all ranks compute the same number of intervals from
+ * steps are short, a report covers several intervals. All ranks compute the same number of intervals, from
  * values gathered earlier. Gathering overlaps with the next step. All ranks must call the same methods in the
  * same order.
  */
@@ -65,7 +65,8 @@ export class RankWatch implements TrainerExtension {
   }
 
   /**
-   * Stops measuring until `resume`. Used around work whose time differs between ranks, such as an evaluation.
+   * Stops measuring until `resume`. Callers use it around work whose duration differs between ranks, such as
+   * an evaluation.
    */
   pause(): void {
     this.#options.clock.pause();
@@ -131,7 +132,7 @@ export class RankWatch implements TrainerExtension {
 
   /**
    * Returns the smallest multiple of the interval whose steps take at least the minimum time. All ranks
-   * compute it from the same numbers.
+   * compute the same result from the same numbers.
    */
   #countSteps(stepMs: number): number {
     const { interval } = this.#options;

@@ -1,24 +1,24 @@
 import type { TrainingEvent } from '../metrics/training-reports.js';
 
-/** A rank is slow if its time is at least this factor times its expected time. */
+/** A rank is slow if its time is at least this factor times the expected time. */
 const slowFactor = 1.1;
 /**
- * The minimum duration of an interval, in milliseconds. Shorter intervals are joined, so that short
- * interruptions by other programs on the host do not count.
+ * The minimum duration of an interval, in milliseconds. Shorter intervals are joined, so that other programs
+ * on the host do not make a rank slow for a moment.
  */
 const leastIntervalMs = 10_000;
 /**
- * The number of consecutive slow intervals after which a rank is reported as slow. A single slow interval may
- * be due to other programs on the host.
+ * The number of consecutive slow intervals after which a rank is reported as slow. Other programs on the host
+ * may cause a single slow interval.
  */
 const numIntervals = 3;
-/** The number of intervals at the start whose median is the reference time of a rank without peers. */
+/** The number of intervals at the start. Their median is the reference time of a rank without peers. */
 const numFirst = 3;
 
 export interface SlowRankFinderOptions {
   /**
    * Groups of ranks that do the same computation: the ranks of one pipeline stage. A rank without peers is
-   * compared with its own first intervals, scaled by the change of the other ranks' times since then.
+   * compared with its own first intervals, scaled by the change of the other ranks' times.
    */
   readonly peers: ReadonlyArray<readonly number[]>;
   /** Names of the hosts by rank. */
@@ -49,8 +49,8 @@ interface ComparedRank {
 
 /**
  * Finds ranks that compute longer than expected for several intervals. The expected time of a rank is the
- * median time of its peers. If every rank is a pipeline stage of its own, ranks have no peers: the expected
- * time is then the time of the rank's first intervals, multiplied by the median change of all ranks since. A
+ * median time of its peers. Ranks have no peers if every rank is a separate pipeline stage. The expected time
+ * is then the time of the rank's first intervals, multiplied by the median change of all ranks since then. A
  * cause that slows all ranks equally, such as larger batches, makes no rank slow. The finder does not detect
  * a rank without peers that is slow from the start.
  */
@@ -93,7 +93,7 @@ export class SlowRankFinder {
 
   /**
    * Compares ranks without peers with their own first intervals. Returns nothing during the first intervals.
-   * Returns nothing for a single such rank either, since its own slowdown would look like a change of all
+   * Also returns nothing for a single rank, because its own slowdown cannot be told from a change of all
    * ranks.
    */
   #withoutPeers(computeMs: readonly number[]): readonly ComparedRank[] {
@@ -146,7 +146,7 @@ export class SlowRankFinder {
 }
 
 /**
- * Returns the median. For an even number of values it is the smaller of the middle two, since slow ranks are
+ * Returns the median. For an even number of values, returns the smaller middle value, because slow ranks are
  * the exception.
  */
 function lowerMedian(values: readonly number[]): number {

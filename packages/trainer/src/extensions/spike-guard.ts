@@ -38,8 +38,8 @@ type SpikeGuardState = {
   readonly losses: readonly number[];
   readonly gradientNorms: readonly number[];
   /**
-   * The number of spikes in the current series whose update was refused. A series ends when a whole window of
-   * steps passes without a refused spike.
+   * The number of refused updates in the current series of spikes. A series ends when a whole window of steps
+   * passes without a refused update.
    */
   readonly numRefused: number;
   /** The number of steps since the last refused spike. */
@@ -55,39 +55,36 @@ export interface SpikeGuardOptions {
   readonly window: number;
   /**
    * A loss is a spike if it exceeds the median by more than `factor` standard deviations, which are estimated
-   * from the median absolute deviation. The limit of a gradient norm is 4 times as far from the median. From
-   * the third consecutive high step on, both distances are divided by 4.
+   * from the median absolute deviation. The limit for gradient norms has 4 times this distance. From the
+   * third consecutive high step on, both distances are divided by 4.
    */
   readonly factor: number;
   /**
-   * The maximum number of spikes in a series that are skipped or rolled back. A series ends when a whole
-   * window of steps passes without a refused spike.
+   * The maximum number of spikes in a series whose update is refused (skipped or rolled back). A series ends
+   * when a whole window of steps passes without a refused update.
    */
   readonly limit: number;
-  /** A step whose gradient norm is above this value is skipped, whatever the policy. */
+  /** A step with a gradient norm above this value is skipped, whatever the policy. */
   readonly gradientNormSkipThreshold?: number | undefined;
   /** The name of the total loss in records. Default: `lm_loss`. */
   readonly nameOfTotal?: NameOfTotal | undefined;
-  /** Returns the documents that the samples of a step were read from. Default: reports do not name them. */
+  /** Returns the documents of the samples in a step. Default: reports do not name documents. */
   readonly listSources?: ((step: MeasuredStep) => readonly SampleSource[]) | undefined;
 }
 
-/** A quantity of a step that is far above its values in recent steps, or not finite. */
+/** A value of a step that is far above the recent values of its quantity, or not finite. */
 interface Excess {
   readonly quantity: 'loss' | 'gradient norm';
   readonly value: number;
-  /**
-   * The median of recent steps, and the limit above which a value is a spike; both absent for a value that is
-   * not finite.
-   */
+  /** The median of recent steps, and the limit for spikes. Both are absent for a value that is not finite. */
   readonly median?: number;
   readonly limit?: number;
 }
 
 /**
- * A spread is at least `leastSpreads` times the median, and the factor is multiplied by `shareOfFactor`. Both
- * were measured on healthy runs (docs/studies/loss-spikes.md): losses stay close to their distribution, but
- * single gradient norms can be many times larger than usual without an effect on the loss.
+ * The spread is at least `leastSpreads` times the median, and the factor is multiplied by `shareOfFactor`.
+ * Both constants were measured on healthy runs (docs/studies/loss-spikes.md): losses stay close to their
+ * distribution, but single gradient norms can be many times larger than usual without an effect on the loss.
  */
 const leastSpreads = { loss: 0.005, 'gradient norm': 0.1 } as const;
 const shareOfFactor = { loss: 1, 'gradient norm': 4 } as const;
@@ -103,8 +100,8 @@ const decisionWords = { update: 'reported', skip: 'skipped', 'roll-back': 'not t
 
 /**
  * Detects steps whose loss or gradient norm is far above its recent values, and refuses their updates if the
- * policy requires it. The guard records the values of all steps, including spikes: a level that lasts for
- * half a window is no longer a spike.
+ * policy requires it. The guard also records the values of spikes, so a level that lasts for half a window is
+ * no longer a spike.
  */
 export class SpikeGuard implements TrainerExtension {
   readonly name = 'spikes';
@@ -292,7 +289,7 @@ const deviationsOfMedian = 1.4826;
 /** The distribution of recent values. */
 interface RecentDistribution {
   readonly median: number;
-  /** An estimate of the spread; for a normal distribution, it equals the standard deviation. */
+  /** An estimate of the spread, which equals the standard deviation for a normal distribution. */
   readonly spread: number;
 }
 
@@ -300,8 +297,8 @@ interface RecentValuesOptions {
   /** The number of recent values that are kept. */
   readonly window: number;
   /**
-   * The minimum spread, as a share of the median. If a value hardly changes, its median absolute deviation is
-   * close to 0, and any change would count as far outside.
+   * The minimum spread, as a share of the median. The median absolute deviation of almost constant values is
+   * close to 0, so without a minimum any change would count as a spike.
    */
   readonly leastSpread: number;
   /** Earlier values, the newest last. Default: none. */
@@ -309,8 +306,8 @@ interface RecentValuesOptions {
 }
 
 /**
- * The last values of a quantity, and a robust test for values far above them. The median and the median
- * absolute deviation are hardly changed by a few spikes (Leys et al. 2013).
+ * The last values of a quantity, with a robust test for values far above them. A few spikes hardly change the
+ * median and the median absolute deviation (Leys et al. 2013).
  */
 class RecentValues {
   readonly #window: number;

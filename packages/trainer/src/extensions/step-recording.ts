@@ -2,8 +2,8 @@ import type { StepListener } from '@mtl/pipeline';
 import type { TrainerExtension } from './trainer-extension.js';
 
 /**
- * Returns an extension that records steps with the pipeline's recorder. Each step ends before the next one
- * begins.
+ * Returns an extension that records steps with the pipeline's recorder. Each recorded step ends before the
+ * next step begins.
  */
 export function stepRecording(listener: StepListener): TrainerExtension {
   return {

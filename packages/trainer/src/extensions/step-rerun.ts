@@ -16,14 +16,13 @@ export interface StepRerunOptions {
 /** A comparison of two computations. */
 interface Comparison {
   readonly isSame: boolean;
-  /** Ranks whose own results differ; empty if only results of collectives differ. */
+  /** Ranks with different own results; empty if only results of collectives differ. */
   readonly ranks: readonly number[];
 }
 
 /**
- * Computes steps again to tell a hardware fault from a data problem. Random numbers are computed from
- * coordinates (counter-based generator), so a fault-free step has the same bits each time. Every rank has an
- * instance.
+ * Computes steps again to tell a hardware fault from a data problem. Random numbers come from a counter-based
+ * generator, so a fault-free step has the same bits each time. Every rank has an instance.
  */
 export class StepRerun implements TrainerExtension {
   readonly name = 'rerun';
@@ -35,8 +34,8 @@ export class StepRerun implements TrainerExtension {
   }
 
   /**
-   * Computes the step again, if `mode` requires it, until two computations have the same results. Returns
-   * these results; the gradients belong to them.
+   * If `mode` requires it, computes the step again until two computations have the same results. Returns
+   * these results, to which the gradients in memory belong.
    *
    * @throws TrainingError `MTL_NOT_REPRODUCIBLE` if three computations have three different results
    */
@@ -98,7 +97,7 @@ export class StepRerun implements TrainerExtension {
 const compareOwn = (one: ComputedStep, other: ComputedStep): boolean =>
   one.own.length === other.own.length && one.own.every((value, index) => Object.is(value, other.own[index]));
 
-/** Compares the results of two computations bit by bit, on all ranks; every rank gets the same answer. */
+/** Compares the results of two computations bit by bit, on all ranks. Every rank gets the same answer. */
 function compare(one: ComputedStep, other: ComputedStep, ranks: Pick<Ranks, 'ofEveryRank'>): Comparison {
   const isShared = Object.is(one.loss, other.loss) && Object.is(one.gradientNorm, other.gradientNorm);
   const code = (compareOwn(one, other) ? 0 : 2) + (isShared ? 0 : 1);
@@ -115,7 +114,7 @@ function notReproducible(iteration: number, where: string): TrainingError {
     `iteration ${iteration} was computed three times with three results, ${where}`,
     {
       expected: 'the same bits each time: samples and random numbers are the same',
-      remedy: 'start the run again without these hosts: a processor or memory of them is faulty',
+      remedy: 'start the run again without these hosts: one has a faulty processor or memory',
       details: { iteration },
     },
   );

@@ -4,7 +4,7 @@ import type { ModelOptimizer } from '@mtl/optimizer';
 import type { EvaluatedStep, StepMetrics, TrainingEvent } from '../metrics/training-reports.js';
 import type { Ranks } from '../steps/ranks.js';
 
-/** The results of a step once its gradients have been computed; equal on all ranks. */
+/** The results of a step after its gradients have been computed. All ranks have the same results. */
 export interface MeasuredStep {
   readonly iteration: number;
   /** The total of the losses, in nats; not finite if any loss is not finite. */
@@ -44,7 +44,7 @@ export interface RerunRequest<Step extends ComputedStep> {
   readonly first: Step;
   /** True if an extension finds that the loss or gradient norm is out of bounds or not finite. */
   readonly isSuspicious: boolean;
-  /** Computes the step again and replaces the results computed before. All ranks call it. */
+  /** Computes the step again and replaces the previous results. All ranks call it. */
   readonly again: () => Promise<Step>;
   readonly ranks: Pick<Ranks, 'ofEveryRank'>;
 }
@@ -59,12 +59,12 @@ export interface StepSpan {
 }
 
 /**
- * An extension of the training loop: it sees each step, may decide about it, and may keep a state. All
- * methods are called on all ranks, in the order of the trainer's `extensions`, and must make the same
+ * An extension of the training loop. It observes each step, may influence its update, and may have a state.
+ * All methods are called on all ranks, in the order of the trainer's `extensions`, and must make the same
  * decisions on all ranks.
  */
 export interface TrainerExtension {
-  /** The name under which checkpoints store the state; each extension of a trainer has a different name. */
+  /** The name under which checkpoints store the state. Each extension of a trainer has a different name. */
   readonly name: string;
   /** The state that a resumed run continues with, as JSON. Default: no state. */
   readonly state?: JsonObject | undefined;
@@ -77,32 +77,39 @@ export interface TrainerExtension {
 
   /**
    * True if the extension decides about updates. In each step, the loop then waits for the losses and the
-   * gradient norm before the update, and calls `repeat` and `judge` at this point. Otherwise `judge` is
-   * called after the update.
+   * gradient norm before the update, and calls `repeat` and `judge` before the update. Otherwise, the loop
+   * calls `judge` after the update.
    */
   readonly decides?: boolean | undefined;
-  /** True if each step must end before the next one begins. Default: true if the extension decides. */
+  /**
+   * True if each step must end before the next step begins. Default: true if the extension decides about
+   * updates.
+   */
   readonly waits?: boolean | undefined;
 
   /** Called before any work of a step is enqueued. */
   beforeStep?(iteration: number): void;
   /** Wraps the passes of a step: must call `passes`, which enqueue forward and backward, exactly once. */
   aroundPasses?(iteration: number, passes: () => void): void;
-  /** Called when the gradients are reduced and before the optimizer uses them; may read them. */
+  /**
+   * Called after the gradients are reduced and before the optimizer uses them. The extension may read the
+   * gradients.
+   */
   onGradients?(optimizer: ModelOptimizer, iteration: number): void | Promise<void>;
-  /** Wraps a phase of a step: must call `body` exactly once and return its result. */
+  /** Wraps a phase of a step. It must call `body` exactly once and return its result. */
   span?<Result>(part: StepSpan, body: () => Result): Result;
   /**
-   * Tells whether a step should be computed again because it is out of bounds or not finite. Records nothing.
+   * Returns true if a step should be computed again because its results are out of bounds or not finite.
+   * Records nothing.
    */
   isSuspicious?(step: Pick<MeasuredStep, 'loss' | 'gradientNorm'>): boolean;
-  /** Returns the results with which the step continues; the extension may compute the step again first. */
+  /** Returns the results with which the step continues. The extension may compute the step again first. */
   repeat?<Step extends ComputedStep>(
     request: RerunRequest<Step>,
   ): Promise<{ readonly step: Step; readonly events: readonly TrainingEvent[] }>;
   /**
-   * Records a step and decides about it. Not called if gradients overflowed and the loss scaler can still
-   * lower its scale.
+   * Records a step and decides about its update. Not called if gradients overflowed and the loss scaler can
+   * still lower its scale.
    *
    * @throws TrainingError if the run must end
    */
@@ -131,6 +138,6 @@ export function makeStateError(name: string, path: string): CheckpointError {
   );
 }
 
-/** Tells whether a value from a file is a whole number of 0 or more. */
+/** Returns true if a value from a file is an integer ≥ 0. */
 export const isCount = (value: unknown): value is number =>
   Number.isSafeInteger(value) && (value as number) >= 0;

@@ -9,7 +9,7 @@ import {
   validationMetrics,
 } from './training-reports.js';
 
-/** The metrics in a console line: they cover the steps since the previous line. */
+/** The metrics in a console line, which cover the steps since the previous line. */
 interface IntervalMetrics {
   readonly iteration: number;
   readonly trainIterations: number;
@@ -48,8 +48,8 @@ function formatShortStepLine(metrics: IntervalMetrics): string {
 }
 
 /**
- * Formats an evaluation for a reader: `validation at iteration 100 | lm loss 5.2311 | perplexity 187.00`.
- * Each loss is followed by its perplexity, if it has one.
+ * Formats an evaluation for people: `validation at iteration 100 | lm loss 5.2311 | perplexity 187.00`. A
+ * loss with a perplexity is followed by the perplexity.
  */
 function formatShortValidationLine(result: ValidationLoss): string {
   const parts = validationMetrics(result).flatMap(({ key, value, perplexity }) => [
@@ -106,8 +106,7 @@ interface ProgressBarState {
 }
 
 /**
- * Formats one line of at most `width` columns: a bar, the steps, the losses, the speed and the remaining
- * time.
+ * Formats a line of at most `width` columns: a bar, the steps, the losses, the speed and the remaining time.
  */
 export function formatProgressBar(state: ProgressBarState, width: number): string {
   const share = Math.min(1, state.iteration / state.trainIterations);
@@ -157,7 +156,7 @@ interface ConsoleReporterOptions {
    * scripts.
    */
   readonly areLinesShort?: boolean;
-  /** Other streams that write to the same terminal. Default: none. */
+  /** Other streams to the same terminal. Default: none. */
   readonly others?: readonly ConsoleStream[];
   /**
    * True to print without colours. Default: true if the environment variable NO_COLOR is not empty
@@ -278,7 +277,7 @@ function summarise(interval: readonly StepMetrics[], trainIterations: number): I
   const meanOver = (steps: readonly StepMetrics[], value: (step: StepMetrics) => number): number =>
     steps.reduce((sum, step) => sum + value(step), 0) / steps.length;
   const losses: Record<string, number> = {};
-  // if every step was skipped there is no loss, and Megatron-LM omits it
+  // there is no loss if every step was skipped, and Megatron-LM omits it
   if (counted.length > 0) {
     losses['lm loss'] = meanOver(counted, (step) => step.loss);
     for (const name of Object.keys(last.otherLosses ?? {})) {

@@ -26,7 +26,7 @@ import type {
 import { validationMetrics } from './training-reports.js';
 
 interface MetricsJsonlWriterOptions {
-  /** The path of the file; its folder is created if missing. */
+  /** The path of the file. The folder is created if it is missing. */
   readonly path: string;
   /** The iteration of the checkpoint that training resumes from, or 0 for a training run from the start. */
   readonly resumeIteration?: number;
@@ -35,24 +35,24 @@ interface MetricsJsonlWriterOptions {
 }
 
 /**
- * Appends JSON objects to a file, one per line. There is a record for each step, a record for each evaluation
- * (its `type` is `validation`), and a record for each event (with the type of the event). `time` is when the
- * record was written (ISO 8601, UTC, milliseconds). A number that is not finite (the gradient norm of a
- * skipped step) becomes null, since JSON has no such numbers; all others keep full precision.
+ * Appends JSON objects to a file, one per line: a record for each step, for each evaluation (with type
+ * `validation`), and for each event (with the event's type). `time` is the time of writing (ISO 8601, UTC,
+ * milliseconds). A number that is not finite (the gradient norm of a skipped step) becomes null, because JSON
+ * has no such numbers. All other numbers keep full precision.
  *
- * The file always has one record per step and per evaluation, in order. On a resume at iteration n, records
- * of later iterations, which the interrupted run wrote after its last checkpoint, are dropped: the kept
- * records are written to a temporary file, which is then renamed. A training run from the start moves an
- * older file aside instead (see `movedAside`).
+ * The file always has one record per step and per evaluation, in order. An interrupted run may have written
+ * records after its last checkpoint. On a resume, these are dropped: the remaining records are written to a
+ * temporary file, which then replaces the old file. A run from the start renames an older file instead (see
+ * `movedAside`).
  */
 export class MetricsJsonlWriter implements MetricsSink {
   readonly path: string;
   /**
-   * The path that the file of an earlier training run was moved to; undefined without such a file. Callers
-   * print it.
+   * The new path of the file of an earlier training run; undefined without such a file. Callers print the
+   * path.
    */
   readonly movedAside: string | undefined;
-  /** The number of lines dropped because the resumed training run writes these iterations again. */
+  /** The number of dropped lines. The resumed training run writes these iterations again. */
   readonly droppedLines: number;
   /** The losses of the evaluations that a resume found in the file and kept, oldest first. */
   readonly evaluations: readonly EvaluatedStep[];
@@ -89,10 +89,10 @@ export class MetricsJsonlWriter implements MetricsSink {
   }
 
   /**
-   * Appends the record of a step; it is in the file (not only in a buffer of this process) when the call
-   * returns.
+   * Appends the record of a step; when the call returns, the record is in the file, not only in a buffer of
+   * this process.
    *
-   * @throws ConfigurationError `MTL_METRICS_FILE` when it cannot be written
+   * @throws ConfigurationError `MTL_METRICS_FILE` when the file cannot be written
    */
   step(metrics: StepMetrics): void {
     this.#append({ time: this.#now().toISOString(), ...metricsObject(metrics) });
@@ -100,8 +100,8 @@ export class MetricsJsonlWriter implements MetricsSink {
   }
 
   /**
-   * Appends the record of an evaluation. If the last record is an evaluation of the same iteration, it is
-   * replaced: a resumed run with nothing left to train evaluates again.
+   * Appends the record of an evaluation. Replaces the last record if it is an evaluation of the same
+   * iteration, because a resumed run with nothing left to train evaluates again.
    *
    * @throws as `step`
    */
@@ -226,7 +226,7 @@ async function dropLinesBeyond(path: string, lastIteration: number): Promise<Fou
     let lineNumber = 0;
     for await (const line of createInterface({ input: createReadStream(path), crlfDelay: Infinity })) {
       lineNumber += 1;
-      // a killed run can leave an incomplete last line; an invalid line before other lines means that the
+      // a killed run can leave an incomplete last line. An invalid line before other lines means that the
       // file is not a metrics file
       if (torn !== undefined) throw notOurs(path, torn);
       const record = parseRecord(line);
@@ -264,7 +264,7 @@ interface RecordKey {
   readonly loss: number | undefined;
 }
 
-/** Tells whether an iteration has at most one record of a type; other types may have several. */
+/** Returns true if an iteration has at most one record of this type. */
 const isOncePerIteration = (type: string): boolean => type === 'step' || type === 'validation';
 
 /** Reads the type, iteration and loss of a record; records of steps have no `type`. */

@@ -11,7 +11,7 @@ const sizes = fc.record({
   vocabSize: size,
 });
 
-/** The papers' GPT, whose feed-forward layer is 4 H wide. */
+/** The GPT of the papers, whose feed-forward layer has width 4 H. */
 const makeGpt = ({
   numLayers: L,
   hiddenSize: H,
@@ -47,7 +47,8 @@ describe('modelFlops', () => {
     const flops = modelFlops(
       makeGpt({ batchSize, sequenceLength: 2048, numLayers, hiddenSize, vocabSize: 51_200 }),
     );
-    // Table 5: an A100 has 312 TFLOP/s; times are printed with three digits and per cents with one decimal.
+    // Table 5: an A100 has 312 TFLOP/s. The paper prints times with three digits and per cents with one
+    // decimal.
     expect(Math.abs((100 * flops) / (seconds * gpus * 312e12) - utilisation)).toBeLessThan(0.25);
   });
 

@@ -1,9 +1,9 @@
 /**
- * The sizes that determine the FLOPs of a transformer. The model's blocks compute their contributions
+ * The sizes that determine the FLOPs of a transformer. The model's blocks compute their own contributions
  * (`MatmulCost` of @mtl/models).
  */
 export interface ModelFlopsShape {
-  /** B: samples of one iteration. */
+  /** B: the number of samples in an iteration. */
   readonly batchSize: number;
   /** S: tokens per sample. */
   readonly sequenceLength: number;
@@ -16,7 +16,7 @@ export interface ModelFlopsShape {
   readonly heldWeights?: number | undefined;
   /** P: the number of query features of all layers, heads times head size. */
   readonly attentionFeatures: number;
-  /** V H: elements of the output layer, padding included, since the matmuls compute it. Default: none. */
+  /** V H: elements of the output layer, including padding, because the matmuls compute it. Default: none. */
   readonly headWeights?: number;
   /** Share of the tokens whose logits are computed; for a BERT, the share of masked tokens. Default 1. */
   readonly headShare?: number;
@@ -35,18 +35,18 @@ export interface ModelFlopsShape {
 
 /**
  * Returns the floating-point operations of one iteration, forward and backward, without recomputation
- * (Narayanan 2021, appendix; Korthikanti 2022, appendix A). Only matmuls count. In the forward pass, a token
- * takes two operations for each weight, and four for each query feature and each position that the token
- * attends to. Backward costs twice as much as forward. The sum is
+ * (Narayanan 2021, appendix; Korthikanti 2022, appendix A). Only matmuls count. In the forward pass, each
+ * weight costs two operations per token. Each pair of a query feature and an attended position costs four.
+ * Backward costs twice as much as forward. The sum is
  *
  *   B S (6 W + 12 S P + 6 V H),
  *
  * which for the blocks of GPT-2 is the papers' 72 B S L H^2 (1 + S/6H + V/12LH). Causal attention halves 12 S
  * P.
  *
- * If only adapters are trained, weights have no gradients: the matmuls of weights cost twice the forward pass
- * instead of three times, and the matmuls of adapters cost 6 A per token. This count includes the gradients
- * of all inputs, although the first layer's input gradient is not needed in this case.
+ * If only adapters are trained, weights have no gradients. The matmuls of weights then cost twice the forward
+ * pass instead of three times, and the matmuls of adapters cost 6 A per token. This count includes the
+ * gradients of all inputs, although the first layer's input gradient is not needed in this case.
  */
 export function modelFlops(shape: ModelFlopsShape): number {
   const { batchSize, sequenceLength, headWeights = 0, headShare = 1, numAdapterParameters = 0 } = shape;
@@ -58,8 +58,8 @@ export function modelFlops(shape: ModelFlopsShape): number {
 }
 
 /**
- * Returns the FLOPs per token and weight: two each for the forward pass, for the gradient of the input, and
- * for the gradient of the weight if the weight is trained.
+ * Returns the FLOPs per token and weight. The forward pass, the gradient of the input, and the gradient of a
+ * trained weight take two each.
  */
 const flopsPerWeight = ({ numAdapterParameters }: ModelFlopsShape): 4 | 6 =>
   numAdapterParameters === undefined ? 6 : 4;
@@ -68,7 +68,7 @@ const flopsPerWeight = ({ numAdapterParameters }: ModelFlopsShape): 4 | 6 =>
 const flopsPerScore = ({ attention }: ModelFlopsShape): 6 | 12 => (attention === 'causal' ? 6 : 12);
 
 /**
- * Describes the operations that `modelFlops` counts, in one line for summaries. A TFLOP/s value has no
+ * Returns a line for summaries that describes the operations counted by `modelFlops`. A TFLOP/s value has no
  * meaning without this description.
  */
 export function modelFlopsText(shape: ModelFlopsShape): string {

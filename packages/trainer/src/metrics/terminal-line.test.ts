@@ -8,7 +8,7 @@ class Screen extends EventEmitter {
   #rows: string[] = [''];
   #row = 0;
   #column = 0;
-  /** True if the next character goes to a row of its own. */
+  /** True if the next character starts a new row. */
   #isFull = false;
 
   constructor(public columns: number) {

@@ -9,26 +9,26 @@ export interface TerminalStream {
 
 interface TerminalLineOptions {
   readonly stream: TerminalStream;
-  /** Other streams that write to the same terminal, such as `process.stderr`; their lines stay intact. */
+  /** Other streams to the same terminal, such as `process.stderr`. Their lines stay intact. */
   readonly others?: readonly TerminalStream[];
 }
 
-/** The assumed number of columns of a terminal that does not report its width. */
+/** The assumed number of columns for a terminal that does not report its width. */
 const usualColumns = 80;
 
 /**
- * A line at the bottom of a terminal that is redrawn in place. While it is shown, other output to its stream,
- * or to another stream of the same terminal, appears above it. The line is removed however the process ends.
+ * A line at the bottom of a terminal that is redrawn in place. Output to its stream, or to another stream of
+ * the same terminal, appears above the line. The line is removed when the process ends, however it ends.
  */
 export class TerminalLine {
   readonly #stream: TerminalStream;
   readonly #write: (text: string) => unknown;
   readonly #restore: Array<() => void> = [];
-  /** The text that is drawn, as the caller passed it. */
+  /** The text on the terminal, as the caller passed it. */
   #shown: { readonly text: string; readonly style: (text: string) => string } | undefined;
   /** The number of columns that the drawn text takes; undefined while no text is drawn. */
   #width: number | undefined;
-  /** True if other output has not ended its last line; nothing is drawn after an unfinished line. */
+  /** True after other output without a final line feed. The line is not drawn after an unfinished line. */
   #isMidLine = false;
 
   constructor({ stream, others = [] }: TerminalLineOptions) {
@@ -83,7 +83,7 @@ export class TerminalLine {
 
   #erase(): void {
     if (this.#width === undefined) return;
-    // if the terminal has become narrower, it has wrapped the line
+    // a terminal that has become narrower has wrapped the line
     const numAbove = Math.max(0, Math.ceil(this.#width / this.#columns) - 1);
     // moves the cursor up and to the start of the line, then erases to the end of the screen
     this.#write(`${numAbove > 0 ? `\u001b[${numAbove}A` : ''}\r\u001b[J`);
@@ -105,7 +105,7 @@ export class TerminalLine {
     };
     Object.assign(stream, { write: guarded });
     this.#restore.push(() => {
-      // if another TerminalLine has replaced `write` since, its replacement stays
+      // another TerminalLine may have replaced `write` since, and its replacement must stay
       if (stream.write !== (guarded as typeof stream.write)) return;
       if (hadOwn) Object.assign(stream, { write });
       else delete (stream as Partial<TerminalStream>).write;

@@ -1,11 +1,11 @@
-/** The progress of a training run; a checkpoint restores it together with the tensors. */
+/** The progress of a training run. A checkpoint stores it together with the tensors. */
 export interface TrainingProgress {
   readonly iteration: number;
   readonly consumedSamples: number;
   readonly consumedTokens: number;
 }
 
-/** The metrics of one finished training step. */
+/** The metrics of a finished training step. */
 export interface StepMetrics {
   /** The number of the step, from 1; resumed runs continue the count. */
   readonly iteration: number;
@@ -13,7 +13,7 @@ export interface StepMetrics {
   readonly consumedSamples: number;
   /** Tokens consumed up to and including this step. */
   readonly consumedTokens: number;
-  /** The number of samples in this step over all data-parallel ranks. */
+  /** The number of samples in this step, over all data-parallel ranks. */
   readonly globalBatchSize: number;
   /**
    * Mean loss over the step's tokens, in nats, before any loss scale. If there are several losses, the loss
@@ -23,7 +23,7 @@ export interface StepMetrics {
   /** The norm of all gradients before clipping; infinite or NaN if a gradient overflowed. */
   readonly gradNorm: number;
   readonly learningRate: number;
-  /** The learning rate of the word embedding and the output layer, if it differs from `learningRate`. */
+  /** The learning rate of the word embedding and the output layer. Absent if it equals `learningRate`. */
   readonly decoupledLearningRate?: number;
   readonly lossScale: number;
   /**
@@ -42,22 +42,22 @@ export interface StepMetrics {
    */
   readonly stepMs: number;
   readonly tokensPerSecond: number;
-  /** Model FLOPs per second during this step, in 1e12 (see `modelFlops`). */
+  /** Model FLOPs per second during this step, in units of 1e12 (see `modelFlops`). */
   readonly modelTflops: number;
   /**
-   * Peak bytes of tensors so far, on the rank with the highest peak; Node.js and its libraries are not
-   * counted.
+   * Peak bytes of tensors so far, on the rank with the highest peak. Memory of Node.js and its libraries is
+   * not counted.
    */
   readonly peakBytes: number;
   /**
-   * Further losses of a step, by their name in metrics.jsonl: BERT's `sop_loss`; the `total_loss`, whose
-   * gradients are computed; and auxiliary losses, which are not part of the total.
+   * Further losses of a step, by their name in metrics.jsonl: BERT's `sop_loss`; the `total_loss`, from which
+   * gradients are computed; and auxiliary losses, which do not count in the total.
    */
   readonly otherLosses?: Readonly<Record<string, number>>;
   /** Events of the step. */
   readonly events?: readonly TrainingEvent[];
   /**
-   * True if training goes back to the newest checkpoint after this step, and continues with the samples that
+   * True if training returns to the newest checkpoint after this step, and continues with the samples that
    * follow.
    */
   readonly rollsBack?: boolean;
@@ -68,7 +68,7 @@ export interface TrainingEvent {
   /** The `type` of the event's record in metrics.jsonl. */
   readonly type: 'spike' | 'rerun' | 'roll_back' | 'ranks' | 'slow_rank' | (string & {});
   readonly iteration: number;
-  /** Text for users, one or more lines. Absent: the event is recorded but not printed. */
+  /** Text for users, with one or more lines. Absent: the event is recorded but not printed. */
   readonly text?: string;
   /** The other keys of the event's record, as JSON. */
   readonly fields: Readonly<Record<string, unknown>>;
@@ -78,8 +78,8 @@ export interface TrainingEvent {
 export interface ValidationLoss {
   readonly iteration: number;
   /**
-   * Mean over the evaluated tokens, in nats. With several losses, the loss called `lm_loss`; without an
-   * `lm_loss`, the total. Early stopping and the best evaluation of a run use it.
+   * The mean over the evaluated tokens, in nats. With several losses, this is the loss called `lm_loss`, or
+   * the total without an `lm_loss`. Early stopping uses it, and it determines the best evaluation of a run.
    */
   readonly loss: number;
   /**
@@ -88,23 +88,23 @@ export interface ValidationLoss {
    */
   readonly otherLosses?: Readonly<Record<string, number>>;
   /**
-   * Names of the losses that are means over tokens and so have a perplexity. Default: `lm_loss` if it is the
-   * only loss.
+   * Names of the losses that are means over tokens, and therefore have a perplexity. Default: `lm_loss` if it
+   * is the only loss.
    */
   readonly tokenLosses?: readonly string[];
 }
 
-/** The loss of an evaluation, and the step that it followed. */
+/** The loss of an evaluation, and the step before the evaluation. */
 export type EvaluatedStep = Pick<ValidationLoss, 'iteration' | 'loss'>;
 
-/** A loss on held-out data as reports show it. */
+/** A loss on held-out data for reports. */
 interface ValidationMetric {
   /** The name of the loss, such as `lm_loss`. */
   readonly key: string;
   readonly value: number;
   /**
-   * The perplexity, e^loss, if the loss is a mean over tokens; undefined for other losses, where e^loss has
-   * no meaning.
+   * The perplexity, e^loss, for a loss that is a mean over tokens; undefined for other losses, where e^loss
+   * has no meaning.
    */
   readonly perplexity: number | undefined;
 }
@@ -140,10 +140,10 @@ export interface TrainingReporter {
   message?(text: string): void;
 }
 
-/** How a run ended; a stopped run may be resumed later. */
+/** The outcome of a run. A stopped run may be resumed later. */
 export type RunOutcome = 'finished' | 'stopped' | 'failed';
 
-/** One line of a run's summary. */
+/** A line of a run's summary. */
 export type SummaryRow = readonly [name: string, value: string];
 
 /** A destination for the metrics of a run: the console, a file, a service. */

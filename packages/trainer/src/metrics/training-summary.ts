@@ -6,7 +6,7 @@ import { validationMetrics } from './training-reports.js';
 interface TrainingSummaryOptions {
   /** The text of `modelFlopsText`, which describes how the FLOPs of a TFLOP/s value are counted. */
   readonly flopsFormula: string;
-  /** Evaluations of the run before it was resumed. Default: none. */
+  /** Evaluations before the run was resumed. Default: none. */
   readonly earlierEvaluations?: readonly EvaluatedStep[];
 }
 
@@ -18,7 +18,7 @@ interface SummaryTextOptions {
 
 /**
  * Collects the values for the summary at the end of a run. The speed is a median over the steps of this run,
- * so warm-up, evaluation and saves do not distort it.
+ * so that warm-up, evaluation and saves do not affect it.
  */
 export class TrainingSummary {
   readonly #flopsFormula: string;
@@ -61,7 +61,7 @@ export class TrainingSummary {
   }
 
   /**
-   * Returns the summary, one fact per line, to be printed when the run ends.
+   * Returns the summary for the end of the run, one fact per line.
    *
    * @param options `checkpointPath`: the last checkpoint, absent if nothing was saved; `rows`: further facts
    */

@@ -4,7 +4,7 @@ import { computedStep, type EnqueuedStep, type RunningStep, type StepResults } f
 import type { StepPasses } from './step-passes.js';
 
 /**
- * Runs the passes of a step, repeats them if an extension asks for it, and updates the weights if all
+ * Runs the passes of a step, repeats them if an extension requests it, and updates the weights if all
  * extensions accept the results. Each step waits for its losses and its gradient norm before the update.
  */
 export async function decideStep<Batch>(

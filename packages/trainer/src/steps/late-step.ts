@@ -4,9 +4,9 @@ import { findingWrongIndices } from './step-errors.js';
 import type { StepPasses } from './step-passes.js';
 
 /**
- * A step whose results the host reads while the device already computes the next step. The duration is
- * measured on the device, between the ends of the previous and of this step, because the host learns of both
- * ends late.
+ * A step whose results the host reads while the device already computes the next step. The host learns late
+ * when a step ends, so the duration is measured on the device, from the end of the previous step to the end
+ * of this step.
  */
 export class LateStep implements EnqueuedStep {
   /**
@@ -17,7 +17,7 @@ export class LateStep implements EnqueuedStep {
   #earlier: LateStep | undefined;
   #reads: readonly PendingRead<'float64'>[] = [];
   #readOutcome: (() => StepOutcome) | undefined;
-  /** The number of users of the end mark: this step, and the next step, whose start it is. */
+  /** The number of users of the end mark: this step, and the next step, which starts at this mark. */
   #numHolders = 1;
   #isDisposed = false;
 
@@ -32,7 +32,7 @@ export class LateStep implements EnqueuedStep {
     }
   }
 
-  /** Enqueues the passes and the update of a step, without waiting for them. */
+  /** Enqueues the passes and the update of a step without waiting. */
   static async enqueue<Batch>(step: RunningStep<Batch>, how: LateStepOptions<Batch>): Promise<LateStep> {
     const late = new LateStep(step.startMs, how as LateStepOptions<never>);
     try {
@@ -92,6 +92,6 @@ export class LateStep implements EnqueuedStep {
 
 interface LateStepOptions<Batch> {
   readonly passes: StepPasses<Batch>;
-  /** The previous step, if the device may still be working on it. */
+  /** The previous step, if the device may still be computing it. */
   readonly earlier: LateStep | undefined;
 }

@@ -35,7 +35,7 @@ describe('the losses of a training run', () => {
   it.each([
     ['one loss', [kind('lm_loss')], { loss: 1, total: 1, name: 'lm_loss' }],
     [
-      'that of masked tokens next to another one, and their total',
+      'the loss of masked tokens next to another loss, and the total',
       [kind('lm_loss'), order],
       {
         loss: 1,
@@ -46,7 +46,7 @@ describe('the losses of a training run', () => {
       },
     ],
     [
-      'that of the language model wherever it is, without its weight',
+      'the language model loss wherever it is, without its weight',
       [order, kind('lm_loss', { weight: 0.5 })],
       {
         loss: 2,
@@ -62,7 +62,7 @@ describe('the losses of a training run', () => {
       { loss: 1, total: 1, name: 'lm_loss', otherLosses: { balance_loss: 2 }, tokenLosses: ['lm_loss'] },
     ],
     [
-      'their total where none is that of a language model',
+      'the total where no loss is a language model loss',
       [kind('first_loss'), order, balance],
       {
         loss: 3,
@@ -93,7 +93,7 @@ describe('the losses of a training run', () => {
     );
     const summed = (told: ReadonlyArray<readonly number[]>) =>
       told[0]!.map((_, at) => told.reduce((sum, values) => sum + values[at]!, 0));
-    // two micro-batches of 6 and 4 tokens, whose loss is 5 and 3
+    // two micro-batches with 6 and 4 tokens, and losses of 5 and 3
     expect(
       summed(ranks.map((each) => ownCounts([6, 4], { losses, ranks: each, isLastStage: true }))),
     ).toEqual([10, 1 + 1]);

@@ -2,14 +2,14 @@ import { TrainingError, UsageError } from '@mtl/errors';
 import type { ValidationLoss } from '../metrics/training-reports.js';
 
 /**
- * A kind of loss. The total is the sum of all kinds, each with its weight times its mean over the counted
- * units of the global batch. The mean does not depend on how the batch is split. One or several pipeline
- * stages may compute a kind of loss.
+ * A kind of loss. The total loss is a weighted sum over all kinds. Each kind contributes its mean over the
+ * counted units of the global batch, so the total does not depend on how the batch is split. Any pipeline
+ * stage may compute a kind of loss.
  */
 export interface LossKind<Batch> {
   /**
    * The name in metrics.jsonl and in the losses of stages (`StageLoss`). The language model's loss is called
-   * `lm_loss`; reports show it first.
+   * `lm_loss`, and reports show it first.
    */
   readonly name: string;
   /** The unit of the mean, in the singular: `token`, `sample`, `sentence`. */
@@ -19,8 +19,8 @@ export interface LossKind<Batch> {
   /** The weight of the mean in the total. Default 1. Metrics report the mean without the weight. */
   readonly weight?: number | undefined;
   /**
-   * True if the loss only adds gradients, such as a router's load-balancing loss: it is reported under its
-   * name, but is not part of the reported total. Layers compute an auxiliary loss from whole sequences, so
+   * True if the loss only adds gradients, such as a router's load-balancing loss. It is reported under its
+   * name, but does not count in the reported total. Layers compute an auxiliary loss from whole sequences, so
    * ranks that share a sequence compute the same value. For other losses, each rank computes the loss of its
    * own positions. Default: false.
    */
@@ -30,7 +30,7 @@ export interface LossKind<Batch> {
 /** The kinds of losses of a training run. */
 export interface LossKinds<Batch> {
   readonly losses: readonly LossKind<Batch>[];
-  /** The names of losses that only stages on absent ranks compute (dry run of one rank). */
+  /** The names of losses that only absent ranks compute, in a dry run of one rank. */
   readonly lossesOfAbsentRanks?: readonly string[] | undefined;
 }
 
@@ -52,7 +52,7 @@ export function checkLossKinds(losses: ReadonlyArray<LossKind<never>>): void {
   if (losses.some(isPart) && new Set([...names, 'total_loss']).size === names.length + 1) return;
   throw new UsageError('MTL_LOSS_KINDS', `losses of a training run: ${names.join(', ') || 'none'}`, {
     expected:
-      'one or more losses with different names other than total_loss, of which at least one is not auxiliary',
+      'one or more losses with different names other than total_loss, and at least one that is not auxiliary',
   });
 }
 
@@ -79,8 +79,8 @@ export function checkedCounts<Batch>(
 }
 
 /**
- * Returns the loss whose gradients are computed: the weighted sum of the means of all losses that are not
- * auxiliary.
+ * Returns the loss from which gradients are computed: the weighted sum of the means of all losses that are
+ * not auxiliary.
  */
 export function totalLoss(losses: ReadonlyArray<LossKind<never>>, means: readonly number[]): number {
   return losses.reduce(
@@ -114,8 +114,8 @@ export function reportedLosses(
 }
 
 /**
- * Names the losses of an evaluation that have a perplexity. Returns nothing if the only loss has one, since
- * this is the default.
+ * Names the losses of an evaluation that have a perplexity. Returns nothing if the only loss has a
+ * perplexity, because this is the default.
  */
 export function tokenLosses(losses: ReadonlyArray<LossKind<never>>): Pick<ValidationLoss, 'tokenLosses'> {
   const parts = losses.filter(isPart);
@@ -136,7 +136,7 @@ export function nameOfTotal(losses: ReadonlyArray<LossKind<never>>): NameOfTotal
   return parts.length > 1 && parts.some(isLmLoss) ? 'total_loss' : 'lm_loss';
 }
 
-/** Tells whether a loss is part of the total. */
+/** Returns true if a loss is part of the total. */
 const isPart = ({ isAuxiliary }: Pick<LossKind<never>, 'isAuxiliary'>): boolean => isAuxiliary !== true;
 const isLmLoss = (kind: Pick<LossKind<never>, 'name' | 'isAuxiliary'>): boolean =>
   isPart(kind) && kind.name === 'lm_loss';

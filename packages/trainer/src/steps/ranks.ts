@@ -3,14 +3,14 @@ import { batchAxis, layerAxes, reductionAxes, type ShareOfBatch, shareAmongGroup
 import type { ParallelGroups } from '@mtl/optimizer';
 
 interface RanksOptions {
-  /** The process groups of this rank, including the group of all ranks; empty for a single process. */
+  /** The process groups of this rank, including the world group; empty for a single process. */
   readonly groups: ParallelGroups;
 }
 
 /**
  * The ranks of a training run, and collectives of all ranks over numbers of a step. All ranks must call the
- * same methods in the same order. The numbers are in host memory, whatever the device: the host produces and
- * uses them, and a collective on the device would wait for all enqueued work.
+ * same methods in the same order. The numbers are always in host memory, because the host produces and uses
+ * them, and a collective on the device would wait for all enqueued work.
  */
 export class Ranks {
   readonly #groups: ParallelGroups;
@@ -19,7 +19,7 @@ export class Ranks {
     this.#groups = groups;
   }
 
-  /** The number of this process among all processes. */
+  /** The rank of this process in the world group. */
   get rank(): number {
     return this.#groups.world?.rank ?? 0;
   }

@@ -22,21 +22,21 @@ export interface RunningStep<Batch> {
 export interface StepResults {
   /** The mean of each kind of loss. */
   readonly means: readonly number[];
-  /** The total loss, from which the gradients are computed and on which decisions about the step depend. */
+  /** The total loss, from which gradients are computed and decisions are made. */
   readonly loss: number;
   readonly gradientNorm: number;
   /** The largest peak memory of all ranks, in bytes. */
   readonly peakBytes: number;
 }
 
-/** Results of a step, and the decision about it. */
+/** The results of a step, and the decision about its update. */
 export interface StepOutcome extends StepResults {
   readonly verdict: StepVerdict;
 }
 
 /** An enqueued step. Its outcome may be known already, or is known when the device has finished. */
 export interface EnqueuedStep {
-  /** Waits for the results of this step only, and returns them. */
+  /** Waits for the results of this step only. */
   outcome(): StepOutcome;
   /** Returns the duration of the step in milliseconds; must be called after `outcome`. */
   milliseconds(): number;
@@ -44,10 +44,7 @@ export interface EnqueuedStep {
   dispose(): void;
 }
 
-/**
- * Returns a step whose outcome is already known. Its duration is measured up to the first call of
- * `milliseconds`.
- */
+/** Returns a step with a known outcome. Its duration ends with the first call of `milliseconds`. */
 export const computedStep = (
   { startMs }: Pick<RunningStep<unknown>, 'startMs'>,
   outcome: StepOutcome,

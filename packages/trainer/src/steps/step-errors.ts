@@ -1,7 +1,7 @@
 import { KernelError, MtlError, type MtlErrorOptions, TrainingError, UsageError } from '@mtl/errors';
 import type { TrainingProgress } from '../metrics/training-reports.js';
 
-/** Tells whether the error is about a token id, label or position that a kernel refused as out of range. */
+/** Returns true if the error is about a token id, label or position that a kernel refused as out of range. */
 function isWrongIndex(error: unknown): error is MtlError {
   return MtlError.isInstance(error) && error.code === 'MTL_INDEX';
 }
@@ -24,8 +24,8 @@ export function namingWrongIndices<T>(where: string, body: () => T): T {
 }
 
 /**
- * Runs `body`. Returns its value, or the error about an index out of range, which ranks can then share;
- * throws other errors.
+ * Runs `body` and returns its value. Returns an error about an index out of range, so that all ranks can
+ * share it; throws other errors.
  */
 export function findingWrongIndices<T>(body: () => T): { readonly value: T } | { readonly wrong: MtlError } {
   try {
@@ -37,7 +37,7 @@ export function findingWrongIndices<T>(body: () => T): { readonly value: T } | {
 }
 
 /**
- * Returns the error that all ranks throw if one rank has read an index out of range. `wrong` is the error of
+ * Returns the error that all ranks throw if a rank has read an index out of range. `wrong` is the error on
  * this rank, undefined on other ranks.
  */
 export function wrongIndexOfStep(iteration: number, wrong: MtlError | undefined): TrainingError {

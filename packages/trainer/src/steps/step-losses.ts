@@ -12,10 +12,10 @@ interface StepLossesOptions<Batch> extends LossKinds<Batch> {
 
 /**
  * The losses that the stages of this rank compute for micro-batches, and other metrics of a step. Each loss
- * is a sum of values times weights, in float64. Losses and metrics stay on the device until one read
- * transfers all of them. In a dry run tensors hold no values: all metrics are 0, and steps continue as if
- * everything were finite. `collectParts` returns the local sums that ranks exchange, and `sumsOfParts`
- * converts their totals over all ranks.
+ * is a sum of values times weights, in float64. Losses and metrics stay on the device until a single read
+ * transfers all values. In a dry run, tensors have no values: all metrics are 0, and steps continue as if
+ * everything were finite. `collectParts` returns the local sums to all-reduce, and `sumsOfParts` converts the
+ * reduced sums.
  */
 export class StepLosses<Batch> {
   readonly #options: StepLossesOptions<Batch>;
@@ -30,7 +30,8 @@ export class StepLosses<Batch> {
 
   constructor(options: StepLossesOptions<Batch>) {
     this.#options = options;
-    // room for one loss of each kind per micro-batch, and a gradient norm; further numbers use another buffer
+    // reserves space for a loss of each kind per micro-batch, and for a gradient norm. Further numbers use
+    // another buffer
     this.#capacity = options.numMicroBatches * options.losses.length + 1;
   }
 
@@ -53,8 +54,8 @@ export class StepLosses<Batch> {
   }
 
   /**
-   * Reserves a place for another number and returns its tensor, float64 [1]. The tensor belongs to this
-   * object, and the caller must write it before `read`.
+   * Reserves space for another number and returns its tensor, float64 [1]. The tensor belongs to this object.
+   * The caller must write the tensor before `read`.
    */
   next(): Tensor {
     const offset = this.#places.length % this.#capacity;
@@ -82,7 +83,7 @@ export class StepLosses<Batch> {
   }
 
   /**
-   * Returns, for each kind of loss, the sums of this rank's micro-batches in their order; an empty list for a
+   * Returns the sums of this rank's micro-batches in order, for each kind of loss. The list is empty for a
    * loss that no stage of this rank computes.
    *
    * @param read all numbers, as `read` returns them
@@ -116,8 +117,8 @@ export class StepLosses<Batch> {
 type ShareOfLosses = Pick<Ranks, 'shareOfBatch' | 'isFirstOfStage' | 'isFirstOfSequence'>;
 
 /**
- * Returns what this rank adds to the counts of each kind of loss in a global batch; the sum over all ranks is
- * the count.
+ * Returns this rank's contribution to the counts of each kind of loss in a global batch. The sum over all
+ * ranks is the count.
  *
  * @param batches micro-batches of this rank, on the host, with whole sequences
  * @param options.isLastStage true if this rank has the last stage of the pipeline, which knows the counts
@@ -138,8 +139,8 @@ export function ownCounts<Batch>(
 /**
  * Returns the numbers that this rank contributes to `sumsOfParts`, in this order:
  * 1. for each kind of loss, 1 if this rank computes it, else 0
- * 2. for each kind of loss, one number for every micro-batch of the global batch, in the sample order of a
- *    single process
+ * 2. for each kind of loss, a number for every micro-batch of the global batch, in the order in which a
+ *    single process would read the samples
  *
  * Consecutive micro-batches of the global batch are on consecutive ranks (see the samplers of @mtl/data).
  *
@@ -169,9 +170,8 @@ export function collectParts(
 }
 
 /**
- * Returns the sum of each kind of loss over the micro-batches of all ranks and all stages that compute it.
- * The sums are added in sample order, so the result does not depend on the assignment of micro-batches to
- * ranks.
+ * Returns the sum of each kind of loss over all micro-batches, ranks and stages. The sums are added in sample
+ * order, so the result does not depend on the assignment of micro-batches to ranks.
  *
  * @param summed the sums of `collectParts` over all ranks
  * @throws UsageError `MTL_LOSS_KINDS` for a kind that no stage computes

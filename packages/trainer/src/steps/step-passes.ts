@@ -20,20 +20,17 @@ import { collectParts, StepLosses, sumsOfParts } from './step-losses.js';
 const accepted: StepVerdict = { action: 'update', events: [] };
 
 /**
- * Numbers of this rank that were read from the device; or an error, if the device reports an index out of
+ * The numbers of this rank that were read from the device, or an error if the device reports an index out of
  * range.
  */
 type ReadNumbers = { readonly value: readonly number[] } | { readonly wrong: MtlError };
 
-/**
- * The results of all ranks without the gradient norm, and the numbers of this rank from which they were
- * computed.
- */
+/** The results of all ranks without the gradient norm, and this rank's numbers that contributed. */
 type AgreedNumbers = Omit<StepResults, 'gradientNorm'> & { readonly read: readonly number[] };
 
 /**
- * Runs the passes of a step and combines the results of all ranks. It is used by all three ways to run a
- * step: with an update at once, with results that are read late, and with a decision before the update.
+ * Runs the passes of a step and combines the results of all ranks. All three ways to run a step use this
+ * class: an immediate update, results that are read late, and a decision before the update.
  */
 export class StepPasses<Batch> {
   readonly options: CompleteTrainerOptions<Batch>;
@@ -59,7 +56,7 @@ export class StepPasses<Batch> {
   }
 
   /**
-   * Runs the passes and the update, and waits for the device once. The update itself detects overflow, on the
+   * Runs the passes and the update, and waits for the device once. The update itself detects overflow on the
    * device.
    */
   async updateAtOnce(step: RunningStep<Batch>): Promise<EnqueuedStep> {
@@ -77,7 +74,7 @@ export class StepPasses<Batch> {
     this.options.optimizer.launchStep({ ...rates, lossScale, gradientNorm: losses.next() });
   }
 
-  /** Returns the outcome of an update that `launch` has enqueued, from the numbers that it wrote. */
+  /** Returns the outcome of an update that `launch` has enqueued, from the numbers that the update wrote. */
   readOutcome(
     step: RunningStep<Batch>,
     losses: StepLosses<Batch>,
@@ -103,8 +100,8 @@ export class StepPasses<Batch> {
   }
 
   /**
-   * Asks the extensions to decide. Gradients that overflowed are left to the loss scaler while it can lower
-   * its scale.
+   * Calls the extensions to decide about the update. The loss scaler handles overflowed gradients as long as
+   * it can lower its scale.
    */
   #judge({ iteration, globalBatchSize, from }: RunningStep<Batch>, results: StepResults): StepVerdict {
     if (this.isForScaler(results)) return accepted;
@@ -113,7 +110,7 @@ export class StepPasses<Batch> {
     return this.extensions.judge({ iteration, loss, gradientNorm, consumedSamples, globalBatchSize });
   }
 
-  /** Tells whether gradients overflowed and the loss scaler can still lower its scale. */
+  /** Returns true if gradients overflowed and the loss scaler can still lower its scale. */
   isForScaler({ gradientNorm }: Pick<StepResults, 'gradientNorm'>): boolean {
     const { lossScaler } = this.options;
     return !Number.isFinite(gradientNorm) && lossScaler.isDynamic && !lossScaler.isAtMinimum;
@@ -121,7 +118,7 @@ export class StepPasses<Batch> {
 
   /**
    * Returns the losses over all ranks, and the highest memory peak. A device reports an index out of range
-   * only here: then all ranks throw, so that none saves a checkpoint.
+   * only here. All ranks then throw, so that none saves a checkpoint.
    */
   #agree(
     { iteration, batches, lossScale }: RunningStep<Batch>,
@@ -130,7 +127,7 @@ export class StepPasses<Batch> {
   ): AgreedNumbers {
     const { ranks, options } = this;
     const read = 'value' in own.read ? own.read.value : undefined;
-    // sums are NaN if nothing could be read; all ranks then throw below
+    // sums are NaN if nothing could be read. All ranks then throw below
     const sums = losses.sumsOfMicroBatches(read ?? []);
     const peaks = Array.from({ length: ranks.size }, (_, rank) => (rank === ranks.rank ? own.peakBytes : 0));
     const parts = collectParts(sums, { ...options, ranks, numMicroBatches: batches.length });
@@ -146,8 +143,8 @@ export class StepPasses<Batch> {
   }
 
   /**
-   * Runs forward and backward of this rank's micro-batches. The losses, multiplied by the loss scale, are
-   * added to `own`.
+   * Runs forward and backward of this rank's micro-batches. Adds the losses, multiplied by the loss scale, to
+   * `own`.
    */
   #accumulateGradients(step: RunningStep<Batch>, own: StepLosses<Batch>): void {
     const { pipeline, optimizer, losses } = this.options;

@@ -7,7 +7,7 @@ export interface WatchRanksArgument {
   readonly slowSteps: readonly number[];
   readonly numSteps: number;
   /** The least milliseconds between two reports. Default: reports after every interval. */
-  readonly leastReportMs?: number | 'that of every run';
+  readonly leastReportMs?: number | 'default';
   /** The side that waits for communication. Default: the host. */
   readonly waits?: 'host' | 'device';
   /** Groups of ranks that compute the same. Default: all ranks are in one pipeline stage. */
@@ -44,7 +44,7 @@ export default async function watchRanks(
     peers,
     hosts: ['a', 'b', 'c'],
     leastIntervalMs: 0,
-    ...(leastReportMs === 'that of every run' ? {} : { leastReportMs }),
+    ...(leastReportMs === 'default' ? {} : { leastReportMs }),
   });
   watch.resume();
   const events: TrainingEvent[] = [];

@@ -1,12 +1,12 @@
 #!/usr/bin/env node
 /**
- * npm run dev -- bench:cuda: the training step on a GPU against PyTorch on the same GPU, in one
- * run: losses first, then each side at its best micro-batch (searched), model by model. Writes a table in
- * Markdown and everything as JSON after each measurement, so that a run that is cut off has what it had. A
- * measurement that fails is recorded and the rest goes on; PyTorch is tried once more without torch.compile,
- * and marked. Losses that differ are reported next to the numbers, which then prove nothing. Ends with 1 when
- * a goal is missed, losses differ or were not compared, or a measurement failed, with 2 when there was no
- * PyTorch to compare with.
+ * npm run dev -- bench:cuda: compares the training step on a GPU with PyTorch on the same GPU, model by
+ * model: first the losses, then the speed of each side with its best micro-batch. Writes a table in Markdown
+ * and all results as JSON after each measurement, so that an interrupted run keeps its results. A failed
+ * measurement is recorded, and the others continue. If PyTorch fails, it is tried again without
+ * torch.compile, and marked. If losses differ, the table says so, because the speeds then prove nothing. The
+ * exit status is 1 if a goal is missed, losses differ or were not compared, or a measurement failed, and 2
+ * without PyTorch.
  *   node tooling/measure/gpt-train/cuda/bench-cuda.mjs [--presets gpt2-124m,gpt2-1.3b] [--iters 10] [--warmup 3]
  *     [--out DIRECTORY] [--device cuda] [--dtype bfloat16] [--no-compile] [--skip-losses]
  *     [--seconds 900]                what one measurement may take
@@ -14,8 +14,8 @@
  *     [--fixed]                      the first micro-batch of each plan alone, to look at something quickly
  *     [--dry-run]                    tiny models; PyTorch on the processor: checks the command, not the GPU. With
  *                                    --device cpu ours, too, where there is neither a GPU nor its emulation
- * MTL_PEER names the script that times PyTorch, MTL_PEER_PYTHON the Python that has torch (default python3);
- * without them only our side is timed.
+ * MTL_PEER names the script that times PyTorch, and MTL_PEER_PYTHON a Python with torch (default python3).
+ * Without a script, only our side is timed.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
@@ -99,7 +99,7 @@ function describeOurs() {
     commit: bundled ?? (commit.status === 0 ? commit.stdout.trim() : 'unknown'),
     node: process.version,
     processor: cpus()[0]?.model,
-    // A separate process is used, since a context on the GPU would reduce the memory for the measurements.
+    // A separate process is used, because a context on the GPU would reduce the memory for the measurements.
     ...(device === 'cuda'
       ? {
           cuda: runMeasurement({
@@ -112,8 +112,8 @@ function describeOurs() {
 }
 
 const steps = ['--iters', values.iters, '--warmup', values.warmup, '--dtype', dtype];
-// first weights are made on the host, for which a step does nothing else that takes time; PyTorch takes all
-// cores, too
+// the host makes the initial weights, and otherwise does nothing in a step that takes time. PyTorch also uses
+// all cores
 const threads = String(availableParallelism());
 const measureOurs = (preset) => (microBatch) =>
   runMeasurement({
@@ -159,7 +159,7 @@ function say(result) {
   console.log(`    micro-batch ${result.micro_batch}: ${text}`);
 }
 
-/** Measures, and returns a failure as a result, so that the rest of the table is still made. */
+/** Measures, and returns a failure as a result, so that the rest of the table is still measured. */
 function measureOrError(measure, microBatch) {
   try {
     return measure(microBatch);

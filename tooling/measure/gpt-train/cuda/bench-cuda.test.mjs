@@ -173,7 +173,7 @@ describe('a measurement', () => {
   });
 
   it('ends after its time though it hears no signal that could be heard', () => {
-    // a program that ignores SIGTERM; it ends by itself after half a minute
+    // a program that ignores SIGTERM and ends by itself after half a minute
     const deaf = "trap '' TERM; i=0; while [ $i -lt 30 ]; do sleep 1; i=$((i + 1)); done";
     const start = performance.now();
     expect(() => runMeasurement({ command: 'sh', args: ['-c', deaf], seconds: 1 })).toThrow('ETIMEDOUT');

@@ -14,10 +14,11 @@ function check(name, { value, goal, isReached }) {
 }
 
 /**
- * One model of the table: both sides at their best, and each goal with its result. A goal that cannot be
- * judged, because a side did not fit the GPU or the peer was not measured, is not reached and says so with a
- * value of null. `peakTflops` is the GPU's (gpu-data-sheets.mjs); of one whose peak is not known there is no
- * share. `predicted` is what the planner says of our best (predict-step.mjs), undefined without a profile.
+ * Returns a model of the table: the best result of each side, and the result for each goal. A goal without a
+ * measurement (a side did not fit into the GPU, or PyTorch was not measured) counts as missed, with the value
+ * null. `peakTflops` is the GPU's peak (gpu-data-sheets.mjs). Without it, there is no share of the peak.
+ * `predicted` is the planner's prediction for our best result (predict-step.mjs), undefined without a
+ * profile.
  */
 export function judge({ preset, ours, theirs, predicted, peakTflops }) {
   const [our, their] = [ours.best, theirs?.best];

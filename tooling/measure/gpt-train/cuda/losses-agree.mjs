@@ -22,13 +22,13 @@ function makeCurves({ python, device, directory, seconds }) {
 }
 
 /**
- * Tells if training runs of the parity recipe on device cuda match PyTorch's losses on the same GPU (bounds:
- * float32 1e-5, bfloat16 2e-3, see test/parity-training.ts) and our losses on the host, and give the same
- * bits twice. `device` is PyTorch's device. Without a Python that has torch, or if it cannot run the recipe,
- * losses are compared with PyTorch's on a CPU, and a message states this. Each side has `seconds` to finish;
- * if ours takes longer, the losses count as different.
- * @returns `agree`; `numCompared` tests, 0 where there is no device; `against` what; `problem`, why not
- *   PyTorch on `device`
+ * Compares training runs of the parity recipe on device cuda with PyTorch's losses on the same GPU (bounds:
+ * float32 1e-5, bfloat16 2e-3, see test/parity-training.ts) and with our losses on the host. Also checks that
+ * two runs give the same bits. `device` is PyTorch's device. If no Python has torch, or if it cannot run the
+ * recipe, losses are compared with PyTorch's losses on a CPU, and a message reports this. Each side has
+ * `seconds` to finish. If our side takes longer, the losses count as different.
+ * @returns `agree`; `numCompared`, the number of tests, 0 without a device; `against`, the origin of the
+ *   other losses; `problem`, the reason why this was not PyTorch on `device`
  */
 export function lossesAgree({ python, device, directory, seconds }) {
   const made =

@@ -9,8 +9,8 @@ export const goals = {
   /** The largest share of a step in which the host is busy. Above it, the GPU has waited for the host. */
   host: 0.95,
   /**
-   * The largest difference between the planner's step time and the measured one, as a share of the measured
-   * one.
+   * The largest difference between the planner's step time and the measured step time, as a share of the
+   * measured time.
    */
   prediction: 0.1,
 };

@@ -1,9 +1,9 @@
 /**
  * Finds the micro-batch with the most tokens per second. Measures candidates in ascending order, until the
- * memory is full or two in a row were slower than the best by more than 2 % (a smaller difference may be
- * noise). `measure(microBatch)` returns a result with `tokens_per_s`, `{ out_of_memory: true }`, or
- * `{ error }`. An error also ends the search, since later candidates are larger.
- * @returns all results in order, and the best one; undefined if not even the first candidate fits
+ * memory is full or two consecutive candidates are slower than the best by more than 2 % (a smaller
+ * difference may be noise). `measure(microBatch)` returns a result with `tokens_per_s`, `{ out_of_memory:
+ * true }`, or `{ error }`. An error also ends the search, because later candidates are larger.
+ * @returns all results in order, and the best result, which is undefined if not even the first candidate fits
  */
 export function searchMicroBatch({ candidates, measure }) {
   const results = [];

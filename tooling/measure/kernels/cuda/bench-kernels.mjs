@@ -1,13 +1,13 @@
 #!/usr/bin/env node
 /**
- * Every kernel of device cuda at the sizes of a large model, after a check of its values: attention against
- * PyTorch's scaled_dot_product_attention, matmuls against cuBLAS's own rate, the rest against the GPU's
- * copy rate. Writes bench-kernels.md and .json. Ends with 1 when a value is wrong or a goal is missed, with 2
- * without PyTorch.
+ * Times every kernel of device cuda at the sizes of a large model, after a check of its values. Attention is
+ * compared with PyTorch's scaled_dot_product_attention, matmuls with cuBLAS's own rate, and other kernels
+ * with the GPU's copy rate. Writes bench-kernels.md and .json. The exit status is 1 if a value is wrong or a
+ * goal is missed, and 2 without PyTorch.
  *   node tooling/measure/kernels/cuda/bench-kernels.mjs [--out DIRECTORY] [--only TEXT] [--seconds NUMBER] [--dry-run]
- * --seconds ends our side after two thirds of them and gives PyTorch what is left: what was timed until then
- * is compared.
- * --dry-run takes small sizes, and PyTorch on the processor: times under emulation mean nothing.
+ * With --seconds, our side ends after two thirds of this time, and PyTorch has the rest. Only kernels that
+ * were timed are compared. --dry-run uses small sizes, and PyTorch on the processor. Times under emulation
+ * have no meaning.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -73,7 +73,7 @@ if (!existsSync(file)) {
 }
 const rows = JSON.parse(readFileSync(file, 'utf8'));
 
-/** PyTorch's rates for the attention that was timed; undefined without a Python that has torch. */
+/** Returns PyTorch's rates for the timed attention; undefined without a Python that has torch. */
 function measurePeer() {
   const shapes = rows
     .filter(({ operation, name }) => operation === 'attention_forward' && !name.includes('dropout'))
@@ -86,7 +86,7 @@ function measurePeer() {
         copy_bytes: [2 ** 31],
       };
   const args = [join(here, 'peer_kernels.py'), JSON.stringify(what), '--device', isDryRun ? 'cpu' : 'cuda'];
-  // a bundle puts its libraries before the machine's own libraries, for our program only
+  // for our program only, a bundle puts its libraries before the machine's own libraries
   const { MTL_HOST_LIBRARY_PATH: libraries = process.env.LD_LIBRARY_PATH ?? '' } = process.env;
   const env = { ...process.env, LD_LIBRARY_PATH: libraries };
   const left = seconds - (performance.now() - started) / 1000;

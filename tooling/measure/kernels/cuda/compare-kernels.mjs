@@ -32,8 +32,9 @@ function rateOfPeer(kind, peer) {
 
 /**
  * Returns each of our rows with the rate of its comparison, and whether the row reaches the target of its
- * kind. A row without a comparison has no verdict. Both our programs and PyTorch measure matmuls and copies;
- * the faster one counts, in bfloat16 for matmuls. `peer`: PyTorch's rates (peer_kernels.py), or undefined.
+ * kind. A row without a comparison has no verdict. Both our programs and PyTorch measure matmuls and copies.
+ * The faster measurement counts, for matmuls in bfloat16. `peer`: PyTorch's rates (peer_kernels.py), or
+ * undefined.
  */
 export function compareKernels({ rows, peer }) {
   return rows.map((row) => {
@@ -53,8 +54,8 @@ export function compareKernels({ rows, peer }) {
 }
 
 /**
- * Returns the verdict on a row. Rows of kernels for any GPU, which are measured besides the chosen kernels,
- * have a ratio but no target.
+ * Returns the verdict on a row. Rows of kernels for any GPU, which are measured in addition to the chosen
+ * kernels, have a ratio but no target.
  */
 function verdict(row) {
   const goal = goals[row.kind];
@@ -78,6 +79,6 @@ export function formatKernels(rows) {
     ),
     '',
     'Fastest runs. Matmuls are compared with the library’s own matmul of 8192 x 8192 matrices, attention with PyTorch’s ' +
-      'scaled_dot_product_attention, everything else with a copy of as many bytes, or PyTorch’s matmul and copy where those are faster; all in this run.',
+      'scaled_dot_product_attention, everything else with a copy of the same number of bytes, or PyTorch’s matmul and copy where these are faster; all in this run.',
   ].join('\n');
 }

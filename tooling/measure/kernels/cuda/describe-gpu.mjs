@@ -1,6 +1,7 @@
 #!/usr/bin/env node
-// The GPU that is opened, driver and libraries, as one line of JSON; `isEmulated`: there is no GPU, and times
-// mean nothing. If none can be opened: what is missing, with its remedy, and status 1 or 2.
+// Prints the opened GPU, driver and libraries as a line of JSON. `isEmulated` means that there is no GPU, and
+// that times have no meaning. If no GPU can be opened, prints the missing component with its remedy, and ends
+// with status 1 or 2.
 import { chooseExitCode, formatError } from '@mtl/errors';
 import { findGpu, openCuda } from '@mtl/kernels/internal';
 

@@ -1,14 +1,15 @@
 #!/usr/bin/env node
 /**
- * Measures the time that the host needs for a micro-batch of a GPT on device cuda, with and without graphs:
- * on the emulation with kernels and matmuls that do nothing, so that all that is left is TypeScript, the
- * addon and the calls of the CUDA runtime (whose own time is not in it: on a GPU a launch costs the driver
- * some 2 to 4 microseconds more). The device needs its own time for the same micro-batch: the host is never
- * behind where that is longer.
+ * Measures the time that the host needs for a micro-batch of a GPT on device cuda, with and without graphs.
+ * It uses the emulation with kernels and matmuls that do nothing, so that only TypeScript, the addon and the
+ * calls of the CUDA runtime take time. The CUDA runtime itself is not included: on a GPU, a launch takes the
+ * driver another 2 to 4 microseconds. If the device takes longer for the same micro-batch, the GPU never
+ * waits for the host.
  *   npm run dev -- host-time [--layers 12] [--batch 8] [--length 1024] [--micro-batches 20]
  *     [--recompute]
- * Build first: npm run dev -- test:cuda --emulation --build-only. Sizes that change no number of calls are
- * small: 64 features a layer. node --cpu-prof bench/cuda/host-time.mjs shows where the time goes.
+ * Build first: npm run dev -- test:cuda --emulation --build-only. Sizes that do not affect the number of
+ * calls are small: 64 features per layer. node --cpu-prof bench/cuda/host-time.mjs shows the time of each
+ * function.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -39,7 +40,7 @@ Object.assign(process.env, {
   MTL_EMULATION_IDLE: '1',
   MTL_EMULATION_COUNTS: join(directory, 'counts'),
 });
-// after the variables: the library reads them when it is opened
+// imported after the variables are set, because the library reads them when it is opened
 const [
   { operationStatistics, openDevice, Tensor },
   { GptStage },
@@ -87,7 +88,9 @@ const batches = Array.from({ length: Number(values['micro-batches']) }, (_, numb
 }));
 const numOperations = () => operationStatistics().reduce((sum, { calls }) => sum + calls, 0);
 
-/** Milliseconds of the fastest and the median micro-batch, and what one asks of the device. */
+/**
+ * Returns the milliseconds of the fastest and the median micro-batch, and the number of calls to the device.
+ */
 function measure(isGraphed) {
   const recomputation = values.recompute
     ? { granularity: 'full', method: 'uniform', numLayers: 1 }

@@ -8,10 +8,10 @@ import {
 } from '../../../../packages/trainer/src/index.js';
 
 export interface WatchCostArgument {
-  /** Computation of a step, after which ranks add something up, as they do in training. */
+  /** The computation of a step, after which ranks all-reduce values, as in training. */
   readonly stepMs: number;
   readonly numSteps: number;
-  /** The first steps, whose reports run before Node.js has compiled their code. */
+  /** The first steps. Their reports run before Node.js has compiled the code. */
   readonly numFirstSteps: number;
   /** The metrics.jsonl that rank 0 writes. */
   readonly path: string;
@@ -24,12 +24,13 @@ export interface WatchCost {
   readonly reportMs: readonly number[];
   readonly stepsMs: number;
   /**
-   * The time in the first steps and at the end, where a rank waits for all others. A run has it only once.
+   * The time in the first steps and at the end, where a rank waits for all others. It occurs only once in a
+   * run.
    */
   readonly onceMs: number;
 }
 
-/** Watches ranks that compute the same, with reports at every multiple of one step that is allowed. */
+/** Watches ranks that compute the same, with a report at every multiple of the shortest allowed step. */
 export default async function measureWatch(world: World, argument: WatchCostArgument): Promise<WatchCost> {
   const { stepMs, numSteps, numFirstSteps, path, leastReportMs } = argument;
   const { group, rank, size } = world;
@@ -48,7 +49,7 @@ export default async function measureWatch(world: World, argument: WatchCostArgu
   });
   const gradients = Tensor.zeros({ shape: [1 << 16], dtype: 'float32' });
   const events: TrainingEvent[] = [];
-  /** Milliseconds of each report: gathering, and one step later the record. */
+  /** The milliseconds of each report: gathering, and one step later the record. */
   const reportMs: number[] = [];
   let sinceReportMs = 0;
   const timed = (call: () => readonly TrainingEvent[]): void => {

@@ -120,7 +120,7 @@ describe('writeCorpusTasks', () => {
       const { work, sentence } = place(context);
       const strange = [...context.matchAll(/q[a-z]{3}/g)].filter(([text]) => !usesWord(work, text));
       expect(strange.map(({ 0: text }) => text)).toEqual([answers[0]!.text]);
-      // only that word was changed, and the changed word is not a common one
+      // only this word was changed, and the new word is not a common word
       const two = works[work]!.split(/(?<=[.]) /)
         .slice(sentence, sentence + 2)
         .join(' ');

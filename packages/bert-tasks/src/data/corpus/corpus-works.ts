@@ -7,10 +7,10 @@ interface CorpusPlace {
   readonly sentence: number;
 }
 
-// shorter sentences do not reveal which work they come from, and longer sentences fill a whole sequence
+// shorter sentences do not show from which work they come, and longer sentences fill a complete sequence
 const shortest = 40;
 const longest = 240;
-// The minimum distance of two sentences in one work so that one does not continue the other.
+// The minimum distance of two sentences in a work. Closer sentences may continue each other.
 const farApart = 12;
 // The minimum number of sentences in a work; in shorter works, no two sentences are far enough apart.
 const fewestSentences = 2 * farApart + 8;
@@ -27,8 +27,8 @@ export class CorpusSentences {
   }
 
   /**
-   * Returns a random position that has `before` sentences of the work before it and `after` sentences after
-   * it; all these sentences have an acceptable length.
+   * Returns a random position with `before` sentences of the work before it and `after` sentences after it.
+   * All these sentences have an acceptable length.
    */
   run({ before, after }: { readonly before: number; readonly after: number }): CorpusPlace {
     for (;;) {
@@ -55,7 +55,7 @@ export class CorpusSentences {
     }
   }
 
-  /** The words of the works; they are counted at the first use. */
+  /** The words of the works. They are counted at the first use. */
   get words(): CorpusWords {
     this.#words ??= new CorpusWords(this.works);
     return this.#words;
@@ -79,7 +79,7 @@ export class CorpusSentences {
     }
   }
 
-  /** Returns `count` sentences from a position on, as one text. */
+  /** Returns a text of `count` sentences from a position on. */
   textAt({ work, sentence }: CorpusPlace, count: number): string {
     return this.works[work]!.slice(sentence, sentence + count).join(' ');
   }
@@ -119,7 +119,7 @@ export function splitWorks(documents: readonly string[], fewestWorks: number): s
 const longestRun = 7;
 
 /**
- * Returns whether a work has enough consecutive sentences of acceptable length and, for every position, a far
+ * Returns true if a work has enough consecutive sentences of acceptable length and, for every position, a far
  * sentence of acceptable length.
  */
 function hasFairRuns(sentences: readonly string[]): boolean {
@@ -133,7 +133,7 @@ function hasFairRuns(sentences: readonly string[]): boolean {
 /** Word statistics of works: how common each word is, and which works use similar words. */
 export class CorpusWords {
   /**
-   * Each word's rank by its number of occurrences in all works: the most common word has rank 0; equally
+   * Each word's rank by its number of occurrences in all works. The most common word has rank 0. Equally
    * common words are in alphabetical order.
    */
   readonly rankOf: ReadonlyMap<string, number>;
@@ -155,8 +155,7 @@ export class CorpusWords {
   }
 
   /**
-   * Returns the words of a work whose ranks are in an inclusive range, without repetition, the most common
-   * first.
+   * Returns the words of a work with ranks in an inclusive range, without repetition, the most common first.
    */
   listWords(work: number, range: { readonly first: number; readonly last: number }): string[] {
     let words = this.#sorted.get(work);
@@ -167,12 +166,12 @@ export class CorpusWords {
     return words.slice(this.#numBelow(words, range.first), this.#numBelow(words, Math.floor(range.last) + 1));
   }
 
-  /** Returns whether a work uses a word, given in lower case. */
+  /** Returns true if a work uses a word, given in lower case. */
   has(work: number, word: string): boolean {
     return this.#counts[work]!.has(word);
   }
 
-  /** Returns the other works, the most similar one first, by the cosine of their tf-idf weights. */
+  /** Returns the other works, sorted by the cosine of their tf-idf weights, the most similar first. */
   othersByLikeness(work: number): readonly number[] {
     const known = this.#alike.get(work);
     if (known !== undefined) return known;
@@ -201,8 +200,8 @@ export class CorpusWords {
   }
 
   /**
-   * Returns a float64 tf-idf vector of length 1 for each work, with one entry per word. If a work contains
-   * only words that all works use, its vector is zero.
+   * Returns a float64 tf-idf vector of length 1 for each work, with an entry for each word. The vector is
+   * zero if the work contains only words that all works use.
    */
   #weigh(): Float64Array[] {
     const numWorksWith = new Float64Array(this.rankOf.size);
@@ -247,7 +246,7 @@ const equallyCommon = { least: 7, most: 14 };
 // The number of attempts to find a text with a replaceable word; prose without such a word is rare.
 const mostAttempts = 1000;
 
-/** A text in which a word was replaced, the new word, and its position (UTF-16 units). */
+/** A text with a replaced word, the new word, and its position (UTF-16 units). */
 interface ReplacedWord {
   readonly text: string;
   readonly word: string;
@@ -255,7 +254,7 @@ interface ReplacedWord {
 }
 
 /**
- * Replaces a word in a work's text. The new word is about equally common; the work does not use it, but one
+ * Replaces a word in a work's text. The new word is about equally common. The work does not use it, but one
  * of the least similar works does. Undefined if no word can be replaced.
  */
 export function replaceWord(options: {
@@ -266,8 +265,8 @@ export function replaceWord(options: {
 }): ReplacedWord | undefined {
   const { text, place, sentences, random } = options;
   const { words } = sentences;
-  // Candidates are lower-case words that do not begin a sentence, so that capital letters do not reveal the
-  // replaced word.
+  // candidates are lower-case words that do not begin a sentence, so that capital letters do not show the
+  // replaced word
   const holes = [...text.matchAll(/(?<=\p{Ll}[,;]? )\p{Ll}{4,}(?=[ ,;.])/gu)].filter(
     ([hole]) => words.has(place.work, hole) && hasRank(words.rankOf.get(hole)!),
   );
@@ -281,8 +280,8 @@ export function replaceWord(options: {
 }
 
 /**
- * Calls a function until it returns a result; undefined means that its random draw was not usable. Throws
- * `MTL_DATA_TOO_FEW_DOCUMENTS`.
+ * Calls a function until it returns a result. A result of undefined means that its random draw was not
+ * usable. Throws `MTL_DATA_TOO_FEW_DOCUMENTS`.
  */
 export function drawUntilReplaced<Drawn>(draw: () => Drawn | undefined): Drawn {
   for (let attempt = 0; attempt < mostAttempts; attempt++) {
@@ -294,7 +293,7 @@ export function drawUntilReplaced<Drawn>(draw: () => Drawn | undefined): Drawn {
     `in ${mostAttempts} texts no word could be replaced by an equally common one of another work`,
     {
       expected: `works that use different words among the ${ranks.first + 1}th to ${ranks.behind}th commonest`,
-      remedy: 'pass works on different subjects, or more of them',
+      remedy: 'pass works on different subjects, or more works',
     },
   );
 }

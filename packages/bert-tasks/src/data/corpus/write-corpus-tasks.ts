@@ -7,7 +7,7 @@ import { CorpusSentences, drawUntilReplaced, replaceWord, splitWorks } from './c
 interface WriteCorpusTasksOptions {
   /** Complete works: at least 64 works of 32 or more sentences. */
   readonly documents: readonly string[];
-  /** The folder to write to; it gets the folders MNLI, QQP, RACE and SQuAD. */
+  /** The folder to write to. It gets the folders MNLI, QQP, RACE and SQuAD. */
   readonly directory: string;
   readonly seed: number;
   /** The number of examples in each training file (default 2,000); for RACE, the number of questions. */
@@ -40,7 +40,7 @@ export function writeCorpusTasks(options: WriteCorpusTasksOptions): void {
     test: works.slice(eighth, 2 * eighth),
     train: works.slice(2 * eighth),
   };
-  // Each file has its own stream of random numbers, so the size of one file does not affect the others.
+  // each file has a separate stream of random numbers, so that the size of a file does not affect the others
   let streams = 0;
   const draw = (ofWorks: readonly string[][]) => {
     const random = new RandomState((seed + ++streams) % 4294967296);
@@ -102,15 +102,15 @@ const mnliColumns = [
   'sentence2',
 ];
 
-// The number of sentences in a text. One sentence does not show what a work is about, and two texts of three
-// sentences do not fit into 128 tokens.
+// The number of sentences in a text. A single sentence does not show the subject of a work, and two texts of
+// three sentences do not fit into 128 tokens.
 const sentencesOfText = 2;
 const mnliLabels = ['entailment', 'neutral', 'contradiction'] as const;
 const wordsReplaced = 3;
 
 /**
- * Returns a file in the format of QQP. The label is 1 if the second sentence follows the first one in the
- * same work, and 0 if it is from another work.
+ * Returns a file in the format of QQP. The label is 1 if the second sentence follows the first sentence in
+ * the same work, and 0 if it is from another work.
  */
 function corpusQqp(options: {
   readonly sentences: CorpusSentences;
@@ -218,10 +218,10 @@ const sentencesOfContext = 2;
 const question = 'Which word is out of place?';
 
 /**
- * Returns a file in the format of SQuAD. Contexts are two sentences in which one word was replaced
- * (`replaceWord`); the answer to the only question is the new word. In version 2.0, a third of the contexts
- * are unchanged, and their question has no answer. Throws `MTL_DATA_TOO_FEW_DOCUMENTS` if the works' words
- * are too similar.
+ * Returns a file in the format of SQuAD. A context consists of two sentences with one replaced word
+ * (`replaceWord`). It has a single question, and the answer is the new word. In version 2.0, a third of the
+ * contexts are unchanged, and their question has no answer. Throws `MTL_DATA_TOO_FEW_DOCUMENTS` if the works'
+ * words are too similar.
  */
 export function corpusSquad(options: {
   readonly sentences: CorpusSentences;

@@ -30,7 +30,7 @@ export function buildIndexCommand(): Command {
   return (
     newCommand('build-index', 'Builds the sample indices of a training run before it starts.')
       .usage('[--model gpt|bert] [flags of the training run]')
-      // The flags are parsed by the schema of training flags, with its names, checks and errors.
+      // the schema of training flags parses the flags, with its names, checks and errors
       .argument('[flags...]', 'Flags of a training run.')
       .allowUnknownOption()
       .passThroughOptions()
@@ -41,7 +41,7 @@ export function buildIndexCommand(): Command {
   );
 }
 
-/** Removes `--model NAME` from the flags, at any position; it determines which flags are valid. */
+/** Removes `--model NAME` from any position in the flags. NAME determines the valid flags. */
 function splitModel(argv: readonly string[]): { model: ModelKind; flags: readonly string[] } {
   const at = argv.findIndex((word) => /^--model(=|$)/.test(word));
   if (at < 0) return { model: 'gpt', flags: argv };
@@ -66,7 +66,7 @@ const unused: Flags = {
 
 /**
  * Parses the flags of a training run without a default preset. The default preset would select the bundled
- * corpus, which needs no index; only an explicitly named preset may select it.
+ * corpus, which needs no index. Only a preset that the user names may select this corpus.
  */
 function parseTrainingFlags(flags: readonly string[], model: ModelKind): ParsedFlags {
   const parsed = parseFlags(flags, { model, unused });
@@ -82,7 +82,7 @@ function refuseMissing(flags: ParsedFlags): void {
   const missing = new Set([
     ...(hasData ? [] : ['--data-path']),
     ...missingFlags(reader, flags.preset),
-    // a tokenizer is required only with own data, since the bundled corpus has one
+    // the bundled corpus has a tokenizer, so only other data needs one
     ...(hasData || tokenizerFlagNames.some((name) => reader.get(name) !== undefined)
       ? []
       : ['--tokenizer-type']),

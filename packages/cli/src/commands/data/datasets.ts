@@ -20,7 +20,7 @@ export function inspectCommand(): Command {
 }
 
 function inspect(prefixes: string[], { json }: { json?: true }): void {
-  // All datasets are read before anything is printed, so that the output is either complete or one error.
+  // reads all datasets before printing, so that the output is either complete or one error
   const inspections: IndexedDatasetInspection[] = prefixes.map((prefix) => inspectIndexedDataset(prefix));
   for (const inspection of inspections) {
     process.stdout.write(json === true ? `${JSON.stringify(inspection)}\n` : formatInspection(inspection));

@@ -82,7 +82,7 @@ async function prepareAll(flags: PrepareFlags, signal: AbortSignal): Promise<voi
   const jsonKeys = [...new Set(flags.jsonKeys)];
   const overwrite = flags.overwrite === true;
   const output = { outputPrefix: flags.outputPrefix, splitSentences: flags.splitSentences === true };
-  // checked for all datasets before the first one is written
+  // checks all datasets before writing the first
   for (const jsonKey of overwrite ? [] : jsonKeys)
     refuseExistingDataset(preparedPrefix({ ...output, jsonKey }));
   for (const jsonKey of jsonKeys) {

@@ -2,9 +2,8 @@ import type { Continuation } from '@mtl/inference';
 import type { Tokenizer } from '@mtl/tokenizers';
 
 /**
- * Returns the ids of a separate text. As in the transformers library, it begins with the tokens that the
- * tokenizer adds to the beginning of a text, such as BOS. They are not added to a text that already begins
- * with them.
+ * Returns the ids of an independent text. As in the transformers library, the tokenizer's first tokens, such
+ * as BOS, are added unless the text already begins with them.
  */
 export function encodeText(tokenizer: Tokenizer, text: string): number[] {
   const ids = Array.from(tokenizer.encode(text));

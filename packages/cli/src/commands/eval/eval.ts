@@ -107,8 +107,8 @@ function missingFlags(flags: EvalFlags): readonly MissingWord[] {
 }
 
 /**
- * Returns the missing flag for the data. Without it, a checkpoint's own data is used; a directory of the
- * transformers library does not record its data.
+ * Returns the missing flag for the data. A checkpoint records its data, so the flag is optional. A directory
+ * of the transformers library does not record its data.
  */
 function missingData({
   task,
@@ -164,7 +164,7 @@ interface EvaluationCall {
 
 function checkFlags(flags: EvalFlags): void {
   const { task, validData } = flags;
-  const conflict = (what: string, remedy = 'leave one of them out'): never => {
+  const conflict = (what: string, remedy = 'leave out one'): never => {
     throw new ConfigurationError('MTL_FLAG_CONFLICT', what, { remedy });
   };
   if (task === undefined) {
@@ -174,7 +174,7 @@ function checkFlags(flags: EvalFlags): void {
       });
     }
     if (flags.dataPath !== undefined && flags.text !== undefined) {
-      conflict('--data-path and --text: evaluate one of them at a time');
+      conflict('--data-path and --text: evaluate one at a time');
     }
     if (flags.jsonKey !== undefined && flags.text === undefined) {
       throw new ConfigurationError('MTL_FLAG_NEEDS', '--json-key is the key of a --text file', {
@@ -280,8 +280,7 @@ async function openTexts(
     });
   }
   if (flags.dataPath !== undefined) {
-    // Other datasets than the model's: none of their documents was used for training, so all are used unless
-    // a split is given.
+    // datasets other than the model's contain no training documents, so the default is all documents
     const part = flags.part ?? (flags.split === undefined ? 'all' : 'valid');
     const split = flags.split ?? loaded.data?.split;
     if (part === 'all') return readDatasets(flags.dataPath, { split: '1', part, maxTokens });

@@ -12,24 +12,24 @@ import { ConfigurationError, DataError } from '@mtl/errors';
 import type { Tokenizer } from '@mtl/tokenizers';
 import { encodeText } from './encode-text.js';
 
-/** One text on which a model is evaluated. */
+/** A text on which a model is evaluated. */
 export interface EvaluationText {
   /** The prefix of the dataset, or the path of the file. */
   readonly name: string;
   readonly tokens: Int32Array;
-  /** Positions of tokens that begin a document, such as BOS; they are not predicted. */
+  /** Positions of tokens that begin a document, such as BOS. The model does not predict them. */
   readonly given?: ReadonlySet<number>;
   /** Number of UTF-8 bytes of the text, if the text is known. */
   readonly bytes?: number;
 }
 
-/** The documents of a dataset to read: one part of a split, or all documents. */
+/** The documents of a dataset to read: a part of a split, or all documents. */
 export interface DatasetSelection {
   readonly split: string;
   readonly part: SplitName | 'all';
 }
 
-/** Reads the tokens of datasets, one document after the other, and at most `maxTokens` of each dataset. */
+/** Reads the tokens of datasets, document by document, with at most `maxTokens` of each dataset. */
 export function readDatasets(
   dataPath: readonly string[],
   { split, part, maxTokens }: DatasetSelection & { readonly maxTokens: number },

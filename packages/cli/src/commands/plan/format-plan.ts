@@ -120,7 +120,9 @@ function libraryKinds(memory: PlannedRanks['memoryOfLibraries']): [string, numbe
   ];
 }
 
-/** The largest number of lines. For more stages, those between the first and the last share one line. */
+/**
+ * The largest number of lines. With more stages, all stages between the first and the last share one line.
+ */
 const mostLines = 4;
 
 /** Returns lines with the memory of pipeline stages; consecutive stages with equal memory share a line. */
@@ -190,7 +192,7 @@ export const nameOfPart: Readonly<Record<keyof StepBreakdown, string>> = {
   host: 'waiting for the host',
 };
 
-/** Formats seconds, or milliseconds below one. */
+/** Formats a duration in seconds, or in milliseconds if it is below one second. */
 export function formatSeconds(seconds: number): string {
   if (seconds >= 1) return `${seconds.toFixed(2)} s`;
   return `${(1000 * seconds).toPrecision(3)} ms`;

@@ -8,7 +8,7 @@ const usual = { recomputation: 'none', dataParallelShardingStrategy: 'no_shard',
 const launched = (numProcesses: number, gpusPerNode = 8): string =>
   launchWords({ program: 'gpt-train', flags: ['--bf16'], numProcesses, gpusPerNode }).join(' ');
 
-it('starts a program on one node or on several, as many processes on each', () => {
+it('starts a program on one node or on several, with the same number of processes on each', () => {
   expect(launched(1)).toBe('gpt-train --bf16');
   expect(launched(8)).toBe('mtl run --nproc-per-node 8 gpt-train -- --bf16');
   const nodes = 'mtl run --nnodes 2 --node-rank 0 --master-addr HOST';

@@ -8,12 +8,12 @@ import { wrapCommand, wrapText } from '../../terminal/report-text.js';
 import { formatSeconds, nameOfPart } from './format-plan.js';
 
 export interface FormatSearchOptions {
-  /** Returns the command that starts the run with its flags and the flags in `words`. */
+  /** Returns the command that starts the run with its own flags and the flags in `words`. */
   readonly commandWith: (words: readonly string[]) => readonly string[];
   /** A note that the times are predictions, with the error of earlier predictions. */
   readonly accuracy: string;
   readonly numNodes: number;
-  /** Required flags that the commands lack, because a plan does not need them. */
+  /** Required flags that the printed commands lack, because a plan does not need them. */
   readonly missing: readonly string[];
 }
 
@@ -25,7 +25,7 @@ hides; bubble: ranks wait for other pipeline stages)
 `;
 
 /**
- * Formats the layouts that a search found, with their memory and time and the reason why each is slower than
+ * Formats the layouts that a search found: their memory, their time, and the reason why each is slower than
  * the first. Also prints the command lines: the common flags once, then each layout's own flags.
  */
 export function formatSearch(search: LayoutSearch, options: FormatSearchOptions): string {
@@ -62,7 +62,7 @@ export function formatSearch(search: LayoutSearch, options: FormatSearchOptions)
   ].join('');
 }
 
-/** Returns each flag with its values as one text, quoted for a shell. */
+/** Returns a text for each flag with its values, quoted for a shell. */
 function groupFlags(words: readonly string[]): string[] {
   const flags: string[] = [];
   for (const word of words.map(shellWord)) {
@@ -114,8 +114,8 @@ function formatCosts({ plan }: FoundLayout): string {
 }
 
 /**
- * Formats how much slower a layout is than the best one, and the two parts of the step that contribute most
- * to the difference.
+ * Formats the time by which a layout is slower than the best layout, and the two phases of the step that
+ * contribute most.
  */
 function reason({ plan }: FoundLayout, { plan: best }: FoundLayout): string {
   const slower = plan.iterationSeconds - best.iterationSeconds;
@@ -141,7 +141,7 @@ export interface LaunchWordsOptions {
 }
 
 /**
- * Returns the smallest number of nodes that have room for `numProcesses` processes and divide them evenly.
+ * Returns the smallest number of nodes that hold `numProcesses` processes, with the same number on each node.
  */
 export function chooseNumNodes(numProcesses: number, gpusPerNode: number): number {
   let numNodes = Math.ceil(numProcesses / gpusPerNode);
@@ -150,7 +150,7 @@ export function chooseNumNodes(numProcesses: number, gpusPerNode: number): numbe
 }
 
 /**
- * Returns the words of a command that starts a training program. For several nodes, it is the command for the
+ * Returns the words of a command that starts a training program. For several nodes, the words are for the
  * first node.
  */
 export function launchWords({ program, flags, numProcesses, gpusPerNode }: LaunchWordsOptions): string[] {

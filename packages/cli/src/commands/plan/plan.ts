@@ -54,7 +54,8 @@ it, on device cuda unless --device is given. The others predict what their progr
 For a BERT the prediction assumes samples that fill their sequences. Padding is not computed: shorter samples need less.`;
 
 /**
- * Values of required flags that a plan does not use, because memory and time of a step do not depend on them.
+ * Values for required flags that do not affect a plan, because a step's memory and time do not depend on
+ * them.
  */
 const unused: Flags = { lr: 1, 'data-path': ['bundled'], 'train-iters': 1_000_000_000 };
 
@@ -120,7 +121,9 @@ async function plan(argv: readonly string[], flags: PlanFlags, command: Command)
   process.stdout.write(formatPlan(planned, { configuration, profile, isTrainingKnown }));
 }
 
-/** Downloads the configuration of Hub models that flags name; a plan does not need their weights. */
+/**
+ * Downloads the configuration of Hub models that flags name, without the weights, which a plan does not need.
+ */
 const withConfigurationOfHub = (parsed: ParsedFlags): Promise<ParsedFlags> =>
   withHubModels(parsed, {
     needs: 'configuration',
@@ -129,7 +132,7 @@ const withConfigurationOfHub = (parsed: ParsedFlags): Promise<ParsedFlags> =>
 
 async function search(argv: readonly string[], flags: PlanFlags): Promise<void> {
   const { model, numProcesses, memory: memoryBytes, json } = flags;
-  // a search chooses the micro-batch size, so that flag is not required
+  // a search chooses the micro-batch size itself, so this flag is optional
   const parsed = await withConfigurationOfHub(
     parseFlags(argv, { model, unused: { ...unused, 'micro-batch-size': 1 } }),
   );
@@ -192,14 +195,14 @@ function chooseProfile({ profile: name, gpusPerNode }: PlanFlags): Profile {
   };
 }
 
-/** Returns whether flags determine the length of the training run. */
+/** Returns true if flags determine the length of the training run. */
 function isLengthKnown({ sources }: PretrainingConfiguration): boolean {
   return (['train-iters', 'train-samples'] as const).some(
     (flag) => (sources.get(flag) ?? 'default') !== 'default',
   );
 }
 
-/** Returns flags that a training run requires and for which a plan uses substitutes. */
+/** Returns the flags that a training run requires and that a plan replaces by substitute values. */
 function missingFlags({ configuration: { sources } }: FoundLayout): string[] {
   const isMissing = (name: FlagName): boolean => (sources.get(name) ?? 'default') === 'default';
   return [
@@ -251,7 +254,7 @@ const units: Readonly<Record<string, number>> = {
   TiB: 2 ** 40,
 };
 
-/** The smallest plausible memory in bytes; a smaller number probably lacks its unit. */
+/** The smallest plausible memory in bytes. A smaller number probably lacks its unit. */
 const least = 2 ** 20;
 
 /** Returns an option that takes a number of bytes, with or without a unit. */

@@ -23,7 +23,7 @@ export class SearchReport {
       numEstimated < numCandidates
         ? `estimating layouts: ${numEstimated} of ${numCandidates}`
         : `planning whole: ${numPlanned} layouts, ${numFound} of ${numWanted} wanted fit`;
-    // estimating candidates and finding layouts fill one half of the bar each
+    // estimating candidates fills one half of the bar, and finding layouts the other half
     this.#bar.update((numEstimated / numCandidates + numFound / numWanted) / 2, text);
     if (this.#stream.isTTY === true || this.#bar.seconds < this.#lineAt) return;
     this.#lineAt = this.#bar.seconds + secondsPerLine;

@@ -14,10 +14,7 @@ import {
   readRunRecord,
 } from '@mtl/run-records';
 
-/**
- * Fields of config.json that a model card shows, with the names that transformers uses for GPT-2, Llama and
- * BERT.
- */
+/** Fields of config.json that a model card shows, by the names in transformers' GPT-2, Llama and BERT. */
 const architectureFields = [
   ...['model_type', 'num_hidden_layers', 'n_layer', 'hidden_size', 'n_embd', 'num_attention_heads', 'n_head'],
   ...['num_key_value_heads', 'intermediate_size', 'max_position_embeddings', 'n_positions', 'vocab_size'],
@@ -25,8 +22,8 @@ const architectureFields = [
 ];
 
 /**
- * Returns the folder of the run that made a model. It is the folder that the user names, or else the parent
- * of the model's folder if that is a run; otherwise undefined.
+ * Returns the folder of the run that made a model: the folder that the user names, or else the parent of the
+ * model's folder. Returns undefined if this parent is no run.
  *
  * @throws ConfigurationError MTL_RUN_NONE if the named folder is no run
  */
@@ -36,7 +33,7 @@ export function runOfFolder(directory: string, named: string | undefined): strin
   return isRun(above) ? above : undefined;
 }
 
-/** Returns the sizes of a model from its config.json, if they are numbers or words. */
+/** Returns the sizes of a model from its config.json. Only numbers and words count. */
 export function describeArchitecture({
   directory,
 }: PushedFolder): Readonly<Record<string, string | number>> | undefined {
@@ -115,7 +112,7 @@ function listFlags({ resolved, flags }: RunStart): Readonly<Record<string, strin
   return Object.fromEntries(stated);
 }
 
-/** Returns whether a value is a word, such as the name of a schedule, and not a path. */
+/** Returns true if a value is a word, such as the name of a schedule, and not a path. */
 const isWord = (text: string): boolean => /^[\w.,:+-]+$/.test(text);
 
 /** Returns the name of a Hub model, given the value of --load-hf; undefined for other directories. */

@@ -21,7 +21,7 @@ export interface CompareTraceOptions {
   readonly width?: number | undefined;
 }
 
-/** The measured steps of one pipeline, and the simulated step. */
+/** The measured steps of a pipeline, and the simulated step. */
 interface Comparison {
   readonly pipeline: number;
   readonly steps: readonly Simulation[];
@@ -84,8 +84,8 @@ and smaller than the measured one where ranks wait for communication or do somet
 `;
 
 /**
- * Formats the sizes of a pipeline's bubble in the simulations and in the measurement, which reveal its
- * causes.
+ * Formats the sizes of a pipeline's bubble in the simulations and in the measurement. Their differences show
+ * the causes of the bubble.
  */
 function bubbles({ pipeline, simulated, replayed, measured }: Comparison): string {
   const say = ({ makespan, bubbleFraction }: Simulation): string =>
@@ -99,8 +99,8 @@ function bubbles({ pipeline, simulated, replayed, measured }: Comparison): strin
 }
 
 /**
- * Returns the number of columns for a millisecond. It gives most passes room for their labels, but limits the
- * step to a few lines of a terminal.
+ * Returns the number of columns for a millisecond. Most passes have room for their labels, but a step takes
+ * only a few lines of a terminal.
  */
 function textScale({ ranks, makespan }: Simulation): number {
   const lengths = ranks.flatMap(({ passes }) => passes.map(({ start, end }) => end - start));

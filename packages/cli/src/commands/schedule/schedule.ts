@@ -173,7 +173,7 @@ function columnsOfOutput(): number {
 }
 
 /**
- * The flags that --compare allows. A trace contains its own schedule and times, so only flags of the output
+ * The flags that --compare allows. A trace contains its own schedule and times, so only flags for the output
  * are allowed.
  */
 const flagsOfComparison = ['compare', 'communicationTime', 'svg', 'json', 'debug'];
@@ -228,7 +228,7 @@ function countChunks({ chunks, numVirtualStagesPerPipelineRank: same }: Schedule
   throw new ConfigurationError(
     'MTL_FLAG_CONFLICT',
     `--chunks ${chunks} and --num-virtual-stages-per-pipeline-rank ${same} are two numbers for the same`,
-    { remedy: 'pass one of them' },
+    { remedy: 'pass only one' },
   );
 }
 
@@ -265,7 +265,7 @@ interface TimeFlags {
   readonly optimizerTime: number;
 }
 
-/** Returns an option that takes one number of 0 or more, or several separated by commas. */
+/** Returns an option that takes numbers ≥ 0: one, or several with commas. */
 function timesOption(flags: string, description: string): Option {
   return new Option(flags, `${description}; one for all, or a list.`).argParser((value: string) => {
     const numbers = value.split(',').map((word) => (word.trim() === '' ? Number.NaN : Number(word)));

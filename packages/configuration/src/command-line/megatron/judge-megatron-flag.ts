@@ -6,19 +6,17 @@ import { unsupportedFlags } from './unsupported-flags.js';
 export interface MegatronFlag {
   /** The flag's function in Megatron-LM, in a few words. */
   readonly what: string;
-  /** The reason why the flag is rejected, or why ignoring it changes nothing. */
+  /** The reason why the flag is rejected, or why the program can ignore it. */
   readonly why: string;
   /** Advice for a user who needs the flag's function; undefined for a flag that is always accepted. */
   readonly remedy: string | undefined;
-  /**
-   * Values with which a flag with a remedy is accepted anyway, because they describe what this project does.
-   */
+  /** Values with which a rejected flag is accepted, because these values describe what this project does. */
   readonly harmless: readonly string[];
   /** The least and the largest number of values; undefined for a flag that is always rejected. */
   readonly takes: readonly [least: number, most: number] | undefined;
 }
 
-/** Flags that have no effect if another flag, which the schema has, has one of these values. */
+/** Flags that have no effect if another flag, which is in the schema, has one of the listed values. */
 const harmlessWith: Readonly<
   Record<string, { readonly flag: FlagName; readonly values?: readonly unknown[]; readonly why?: string }>
 > = {
@@ -75,7 +73,7 @@ export function findMegatronFlag(written: string): MegatronFlag | undefined {
 }
 
 /**
- * Decides whether a flag of Megatron-LM that is not in the schema can be ignored.
+ * Decides whether the program can ignore a flag of Megatron-LM that is not in the schema.
  *
  * @returns a message for the user if the flag has no effect; or the unusable flag with code
  *   `MTL_FLAG_UNSUPPORTED` and the reason, if ignoring it would change the training run

@@ -51,7 +51,7 @@ describe("Megatron-LM's flags of mixtures of experts", () => {
     ['--moe-router-dtype fp32', /that is how it always is here/],
     ['--moe-shared-expert-overlap', /shared experts always compute while/],
     ['--moe-pad-expert-input-to-capacity', /weight 0/],
-    ['--moe-per-layer-logging', /metrics are those of the whole model/],
+    ['--moe-per-layer-logging', /metrics are for the whole model/],
     ['--delay-wgrad-compute', /what overlaps/],
   ])('have no effect where the result is the same: %s', (line, why) => {
     const { notices } = parse(line);
@@ -72,7 +72,7 @@ describe("Megatron-LM's flags of mixtures of experts", () => {
     ['--moe-input-jitter-eps 0.1', /the router sees what the experts see/],
     ['--moe-router-force-load-balancing', /tokens go where the router says/],
     ['--moe-enable-routing-replay', /tokens go where the router says/],
-    ['--moe-apply-probs-on-input', /multiply what is inside of them/],
+    ['--moe-apply-probs-on-input', /multiply values inside the experts/],
     ['--moe-latent-size 64', /experts have the width of the model/],
     ['--moe-mlp-glu-interleave-size 32', /two blocks of rows/],
     ['--overlap-moe-expert-parallel-comm', /one after the other/],

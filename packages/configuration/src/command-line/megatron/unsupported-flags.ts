@@ -1,7 +1,7 @@
 /**
- * Megatron-LM's flags that are not in the schema, by topic. A line without indentation is a reason. It is
- * followed by the remedy, for flags that are rejected, or by `no effect`, for flags that are accepted because
- * ignoring them changes nothing. The indented lines below it are flags, with their function in Megatron-LM:
+ * Megatron-LM's flags that are not in the schema, by topic. A line without indentation is a reason. After the
+ * reason comes the remedy if the flags are rejected, or `no effect` if they are accepted because ignoring
+ * them changes nothing. The indented lines below it are flags, with their function in Megatron-LM:
  *
  * - `flag-*` means all flags with this prefix; the longest matching prefix counts.
  * - `flag=` takes one value, `flag=...` any number of values. An accepted flag without `=` is a switch.
@@ -18,7 +18,7 @@ the default of --position-embedding-type is learned_absolute | pass --position-e
   rope-type=rope | the kind of rotary positions of latent attention
 feed-forward layers have GELU, SwiGLU, quick GEGLU or squared ReLU | leave it out, or pass --swiglu, --quick-geglu or --squared-relu
   onnx-safe | a variant of GELU for ONNX
-positions are learned embeddings, rope, yarn or none | leave it out; --position-embedding-type chooses one of them
+positions are learned embeddings, rope, yarn or none | leave it out; choose one with --position-embedding-type
   mrope-section | rotary positions of several kinds
   relative-attention-num-buckets relative-attention-max-distance | relative positions
 the weights of norms have no weight decay, so they train the same when stored as they are | no effect
@@ -54,7 +54,7 @@ heads have queries, keys and values of one size | leave it out
   cache-mla-latents | multi-head latent attention
 the model predicts one token at a time | leave it out
   mtp-num-layers mtp-loss-scaling-factor | prediction of several tokens
-models are GPTs, those of the Llama family among them, and BERTs | leave it out
+models are GPTs, including the Llama family, and BERTs | leave it out
   mamba-* disable-mamba-* | state-space layers
   hybrid-* | hybrid models
   heterogeneous-* | layers of different shapes
@@ -75,7 +75,7 @@ shared experts always compute while tokens are sent | no effect
   moe-shared-expert-overlap | shared experts while tokens are sent
 rows that would pad an expert have weight 0, and change nothing | no effect
   moe-pad-expert-input-to-capacity | experts of padded inputs
-metrics are those of the whole model | no effect
+metrics are for the whole model | no effect
   moe-per-layer-logging | metrics of each layer
 what the router computes is always in float32 | leave it out, or pass fp32
   moe-router-dtype=fp32 | the precision of routing
@@ -84,7 +84,7 @@ the router sees what the experts see | leave it out
 tokens go where the router says | leave it out; --moe-aux-loss-coeff balances experts
   moe-router-force-load-balancing | experts chosen by chance, for measurements of speed
   moe-enable-routing-replay | experts chosen as in another run
-weights of experts multiply what is inside of them | leave it out
+weights of experts multiply values inside the experts | leave it out
   moe-apply-probs-on-input | weights that multiply the inputs of experts
 experts have the width of the model as input and output | leave it out
   moe-latent-size | experts of a narrower input
@@ -94,8 +94,8 @@ with --moe-use-upcycling each expert is a copy of a whole layer | leave it out, 
   moe-upcycling-granularity=1 | experts that are parts of dense layers
 the flag has another name | use --recompute-granularity full
   moe-layer-recompute | recomputation of experts
-groups of experts are not those of processes | use --moe-router-num-groups and --moe-router-group-topk
-  moe-router-topk-limited-devices | tokens of which each goes to few processes
+groups of experts are not groups of processes | use --moe-router-num-groups and --moe-router-group-topk
+  moe-router-topk-limited-devices | tokens, each for few processes
 matmuls are computed in fp32, bf16 or fp16 | use --bf16
   moe-router-padding-for-fp8 moe-router-padding-for-quantization | rows that pad experts for FP8
 experts are made new; making them from dense layers is not built yet | leave it out
@@ -392,7 +392,7 @@ the tokenizer is described by its own files | use --tokenizer-type HuggingFaceTo
   tokenizer-name-or-path | a tokenizer by its name on a server, in other projects' versions
 the padded vocabulary follows from the tokenizer | use --make-vocab-size-divisible-by
   padded-vocab-size | the size of the padded vocabulary
-token ids are those of the tokenizer | add the tokens to the tokenizer's file
+the tokenizer gives the token ids | add the tokens to the tokenizer's file
   vocab-extra-ids | more token ids
 the chat template of the tokenizer decides how conversations are written | use --chat-template FILE
   tokenizer-prompt-format | prompts of a tokenizer
@@ -407,7 +407,7 @@ tokenizers have one implementation | no effect
   legacy-tokenizer | another implementation of tokenizers
 padding is masked by its position, not by its token id | no effect
   allow-ambiguous-pad-tokens | padding that shares an id with another token
-the tokenizer is the one that the flags name, and that of the checkpoint where they name none | no effect
+the tokenizer is what the flags name, or else the checkpoint's tokenizer | no effect
   no-use-tokenizer-model-from-checkpoint-args | the tokenizer of the flags instead of the checkpoint
   use-tokenizer-model-from-checkpoint-args | the tokenizer of the checkpoint, for where no flag names one
 data is read ahead by what a step takes, not by a number of processes | no effect

@@ -20,7 +20,7 @@ interface Page {
   readonly isDictionary?: boolean;
 }
 
-/** Bytes of pages that are not compressed, each with its header. */
+/** Returns the bytes of uncompressed pages, each with its header. */
 function written(pages: readonly Page[]): Buffer {
   const parts = pages.map(({ encoding, numValues, bytes, length = bytes.length, isDictionary = false }) => {
     const settings = {
@@ -70,7 +70,7 @@ const dictionary: Page = {
 // Two lengths, 1 and 1: blocks of 128 values in 4 miniblocks, 2 values, the first value is 1, the differences
 // are 0.
 const ones = [128, 1, 4, 2, 2, 0, 0, 0, 0, 0];
-// two lengths, 0 and 1, in a miniblock of one bit per value
+// two lengths, 0 and 1, in a miniblock with one bit per value
 const zeroAndOne = [128, 1, 4, 2, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0];
 
 describe('readColumnPages', () => {
@@ -94,7 +94,7 @@ describe('readColumnPages', () => {
     ]);
   });
 
-  // 2^28 - 1 values in one run, which would fill the memory
+  // a run of 2^28 - 1 values, which would fill the memory
   const endless = [254, 255, 255, 255, 7, 1];
   it.each<[string, RegExp, readonly Page[], boolean?]>([
     [

@@ -10,8 +10,8 @@ import { readVarInt } from 'hyparquet/src/thrift.js';
 import { compressors } from 'hyparquet-compressors';
 import { decompressZstd } from './zstd.js';
 
-// The library hyparquet decodes pages. It trusts the sizes in a page, so a damaged page could produce wrong
-// texts, or exhaust memory or time. This file therefore checks counts, runs and lengths before and after
+// The library hyparquet decodes pages. It trusts the sizes in a page, so a damaged page could cause wrong
+// texts, or exhaust memory or time. For this reason, counts, runs and lengths are checked before and after
 // decoding.
 
 /** The values of a column in one row group. */
@@ -21,17 +21,17 @@ export interface ColumnChunk {
   /** The number of bytes of all pages in the chunk. */
   readonly length: number;
   readonly codec: CompressionCodec;
-  /** The number of rows in the chunk; each row has one value, which may be null. */
+  /** The number of rows in the chunk. Each row has a value, which may be null. */
   readonly numValues: number;
   /** True if a value may be null. */
   readonly isOptional: boolean;
 }
 
-/** The values of one data page. */
+/** The values of a data page. */
 interface TextPage {
   /** The bytes of each text; undefined for null. */
   readonly values: readonly (Uint8Array | undefined)[];
-  /** The offset in the file of the end of this page. */
+  /** The end of this page, as an offset in the file. */
   readonly end: number;
 }
 
@@ -41,12 +41,12 @@ interface Reader {
   offset: number;
 }
 
-// The number of bytes that are read for a header, which is short even with statistics. For a longer header,
-// more bytes are read.
+// The number of bytes to read for a header. A header is short even with statistics; for a longer header, more
+// bytes are read.
 const headerBytes = 1 << 12;
 /**
- * The upper limit for the size of a page, above the size that any writer produces. A damaged header can thus
- * not cause larger allocations.
+ * The upper limit for the size of a page, which exceeds the pages of any writer. It prevents larger
+ * allocations for a damaged header.
  */
 const maximumPageBytes = 1 << 30;
 const maximumPageValues = 1 << 26;
@@ -151,8 +151,8 @@ export function checkCount(value: unknown, name: string): number {
 }
 
 function readBytes(options: { descriptor: number; position: number; length: number }): Buffer {
-  // Each page has its own buffer, so a text that extends beyond its page also extends beyond the buffer,
-  // which is an error.
+  // each page has its own buffer, so a text beyond the end of its page is also beyond the end of the buffer,
+  // which is an error
   const bytes = Buffer.allocUnsafeSlow(options.length);
   if (readFully(options.descriptor, bytes, options.position) === bytes.length) return bytes;
   throw new Error('it became shorter while it was read');
@@ -173,9 +173,7 @@ interface DataPage {
   readonly chunk: ColumnChunk;
 }
 
-/**
- * The values of a page, and its definition levels (1 for a value, 0 for null; undefined if no value is null).
- */
+/** The values of a page, and its definition levels (1 for a value, 0 for null; undefined without nulls). */
 interface OpenPage {
   readonly levels: Uint8Array | undefined;
   readonly reader: Reader;
@@ -230,7 +228,7 @@ function numPresent(levels: Uint8Array | undefined, numValues: number): number {
   return levels === undefined ? numValues : levels.reduce((sum, level) => sum + level, 0);
 }
 
-/** Returns one entry for each row: a text if the row is not null, otherwise undefined. */
+/** Returns an entry for each row: a text, or undefined if the row is null. */
 function withNulls(
   texts: readonly Uint8Array[],
   levels: Uint8Array | undefined,
@@ -268,8 +266,7 @@ function readTexts(options: {
 }
 
 function readPlainTexts(reader: Reader, count: number): readonly Uint8Array[] {
-  // each length takes four bytes, so a count that the page has no room for is rejected before memory is
-  // allocated
+  // each length takes four bytes, so a count that exceeds the page is rejected before memory is allocated
   if (count > remaining(reader) / 4) throw new Error(`it has ${count} values in ${remaining(reader)} bytes`);
   const texts = readPlain(reader, 'BYTE_ARRAY', count, undefined) as Uint8Array[];
   checkEnd(reader);
@@ -375,7 +372,7 @@ function checkLengths({ view, offset }: Reader, count: number): void {
 }
 
 /**
- * Throws if bytes remain after the values: only indices may be padded, so other bytes belong to a value that
+ * Throws if bytes remain after the values. Only indices may be padded, so other bytes indicate a value that
  * was not read.
  */
 function checkEnd(reader: Reader): void {
@@ -384,12 +381,12 @@ function checkEnd(reader: Reader): void {
   if (left < 0) throw new Error(`it ends ${-left} bytes early`);
 }
 
-/** Decompresses a page into exactly `length` bytes; throws an Error if it has more or fewer bytes. */
+/** Decompresses a page into exactly `length` bytes. Throws an Error if the result has another length. */
 function decompress(bytes: Uint8Array, length: number, codec: CompressionCodec): Uint8Array {
   return decompressPage(bytes, length, codec, boundedCompressors);
 }
 
-/** Decompressors that never allocate more memory than the page length in the header. */
+/** Decompressors whose memory is limited by the page length in the header. */
 const boundedCompressors: Compressors = {
   SNAPPY: snappy,
   GZIP: (bytes, length) => gunzipSync(bytes, { maxOutputLength: Math.max(1, length) }),
@@ -409,7 +406,7 @@ function lz4Block(bytes: Uint8Array, length: number): Uint8Array {
   return compressors.LZ4_RAW!(bytes, length);
 }
 
-/** Returns the decompressed length of a block: the sum of the literals and copies of its sequences. */
+/** Returns the decompressed length of a block: the sum over the literals and copies of its sequences. */
 function lengthOfLz4Block(bytes: Uint8Array): number {
   let [offset, length] = [0, 0];
   const lengthFrom = (start: number): number => {

@@ -50,7 +50,7 @@ describe('readTextColumn', () => {
     await expect(readTexts(path, 'id')).rejects.toThrow(corpusError(/column "id" is INT32/));
     await expect(readTexts(path, 'nested')).rejects.toThrow(corpusError(/column "nested" is a struct/));
     await expect(readTexts(path, 'tags')).rejects.toThrow(corpusError(/column "tags" is a struct, list/));
-    // a column inside a struct does not have one row for each document
+    // a column inside a struct does not have a row for each document
     await expect(readTexts(path, 'x')).rejects.toThrow(corpusError(/has no column "x"/));
   });
 
@@ -97,8 +97,8 @@ describe('readTextColumn', () => {
 });
 
 /**
- * Changes the bytes of a file one at a time. Texts without a checksum may change; the number of documents may
- * not change unless an error explains why. (`npm run dev -- fuzz` tries many more.)
+ * Changes the bytes of a file one at a time. Texts without a checksum may change, but the number of documents
+ * may change only with an error. (`npm run dev -- fuzz` tries many more.)
  */
 describe('a damaged file', () => {
   const flips = [0x01, 0x80, 0xff];
@@ -152,7 +152,7 @@ describe('a damaged file', () => {
 describe('a flipped bit', () => {
   const folder = new URL('../../../fixtures/parquet-damage/', import.meta.url);
   const damage = JSON.parse(readFileSync(new URL('damage.json', folder), 'utf8')) as Record<string, string>;
-  // prime steps, so that every bit of a byte is reached
+  // prime steps, so that every bit of a byte is covered
   const step = numberInRuns({ whole: 13, fast: 251 });
 
   it.each(Object.entries(damage))(

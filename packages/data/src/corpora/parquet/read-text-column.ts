@@ -15,17 +15,17 @@ import { loadZstd } from './zstd.js';
 
 const magic = 'PAR1';
 
-// The maximum size of a text. A text becomes one string, and a string in V8 has at most 512 MiB.
+// The maximum size of a text. A text becomes a string, and a string in V8 has at most 512 MiB.
 const maximumTextBytes = 1 << 28;
 const replacement = '\ufffd';
 
-/** One text of a column, and the offset of the end of its page in the file. */
+/** A text of a column, and the end of its page as an offset in the file. */
 interface ColumnText {
   readonly text: string;
   readonly bytes: number;
 }
 
-/** A column to read, and settings for reading it. */
+/** A column, and the settings for reading it. */
 interface ReadTextColumnOptions {
   readonly path: string;
   readonly key: string;
@@ -37,9 +37,9 @@ interface ReadTextColumnOptions {
 
 /**
  * Opens a file and returns the texts of a column in order, with memory for one page and a dictionary. The
- * numbers of rows and values in the footer must match the pages, so a damaged file causes an error and never
- * fewer texts. Throws `MTL_DATA_CORPUS` with the row or row group. The file stays open until the last text
- * has been read.
+ * numbers of rows and values in the footer must match the pages, so that a damaged file never results in
+ * fewer texts without an error. Throws `MTL_DATA_CORPUS` with the row or row group. The file stays open until
+ * the last text has been read.
  */
 export async function readTextColumn(
   options: ReadTextColumnOptions,
@@ -102,8 +102,8 @@ function decodeRow(options: {
     return corpusError({ ...bad, what: `${at()} is longer than ${maximumTextBytes} bytes`, remedy });
   }
   const text = decode(value);
-  // The decoder replaces bytes that are not UTF-8 by U+FFFD. Only such texts are checked, because the check
-  // is slower than decoding.
+  // the decoder replaces bytes that are not UTF-8 by U+FFFD. Only texts with this character are checked,
+  // because the check is slower than decoding
   if (text.includes(replacement) && !isUtf8(value)) {
     return corpusError({
       ...bad,
@@ -115,8 +115,8 @@ function decodeRow(options: {
 }
 
 /**
- * Returns a decoder that keeps one view of the page for all its texts: creating a view for every text would
- * take longer than decoding a short text.
+ * Returns a decoder that keeps a single view of the page for all texts, because creating a view for every
+ * text would take longer than decoding a short text.
  */
 function utf8Decoder(): (text: Uint8Array) => string {
   let page: Buffer = Buffer.alloc(0);
@@ -144,7 +144,7 @@ function attempt<T>(path: string, step: () => T, what: (error: unknown) => strin
   }
 }
 
-/** An open file, and the column to read from it. */
+/** An open file, and the column to read. */
 interface TextColumnOptions {
   readonly descriptor: number;
   readonly size: number;

@@ -2,7 +2,7 @@ import type { ZSTDDecoder } from 'zstddec';
 
 /**
  * The largest page that is decompressed. The decoder has 32-bit addresses, so a larger page and its frames
- * might not fit.
+ * may not fit into its memory.
  */
 const maximumBytes = 3 * 2 ** 29;
 
@@ -18,8 +18,8 @@ export async function loadZstd(): Promise<void> {
 
 /**
  * Decompresses the frames of a page of `length` bytes with libzstd, which verifies their sizes, blocks,
- * tables and checksums. Throws an Error if they are damaged or hold another number of bytes. Call `loadZstd`
- * first.
+ * tables and checksums. Throws an Error if the frames are damaged or contain another number of bytes. Call
+ * `loadZstd` first.
  */
 export function decompressZstd(bytes: Uint8Array, length: number): Uint8Array {
   if (decoder === undefined) throw new Error('the decoder of Zstandard is not loaded');

@@ -40,7 +40,7 @@ const matrices: Readonly<Record<LoraTarget, readonly string[]>> = {
 const computeProduct = (sizes: readonly number[]): number =>
   sizes.reduce((product, size) => product * size, 1);
 
-/** Maps one LoRA factor to the copies that files store of it, one copy for each of several matrices. */
+/** Maps a LoRA factor to its copies in a file. The file has a copy for each of several matrices. */
 const repeated = (
   name: string,
   sources: readonly HuggingFaceTensor[],
@@ -50,7 +50,7 @@ const repeated = (
     name,
     globalShape,
     sources,
-    runsOf: () => [{ from: 0, to: 0, length: computeProduct(globalShape) }],
+    listRuns: () => [{ from: 0, to: 0, length: computeProduct(globalShape) }],
   });
 
 function upMapping(

@@ -12,21 +12,21 @@ import { ggufLoraNames } from './lora-weight-names.js';
 
 /** Adapters of a model, and the GGUF file to write. */
 export interface WriteGgufLoraOptions {
-  /** The path of a new file. It is written atomically, by one rename. */
+  /** The path of a new file. It is written atomically, with one rename. */
   readonly path: string;
   readonly model: GptModelConfiguration;
   readonly lora: LoraConfiguration;
-  /** Complete tensors of the model; only the adapters among them are written. */
+  /** Complete tensors of the model. Only the adapters are written. */
   readonly tensors: readonly LogicalTensor[];
-  /** The config.json fields of the directory that the model was read from; its model type is used. */
+  /** The config.json fields of the model's original directory, for the model type. */
   readonly origin?: HuggingFaceOrigin | undefined;
   /** Name of the adapters in the file. Default: left out. */
   readonly name?: string | undefined;
 }
 
 /**
- * Writes low-rank adapters in float32 as a GGUF file, which llama.cpp loads next to the file of the adapted
- * model.
+ * Writes low-rank adapters in float32 as a GGUF file, which llama.cpp loads together with the adapted model's
+ * file.
  *
  * @throws CheckpointError MTL_GGUF_ARCHITECTURE for a model that llama.cpp computes in another way,
  *   MTL_GGUF_EXISTS, MTL_GGUF_IO, MTL_NOT_FINITE, MTL_CHECKPOINT_*
@@ -61,7 +61,7 @@ export async function writeGgufLora(options: WriteGgufLoraOptions): Promise<void
     tensors: tensorSources({
       names: ggufLoraNames(modelType, model, lora),
       tensors: tensors.filter((tensor) => isAdapter(tensor.name)),
-      typeOf: () => 'F32',
+      chooseType: () => 'F32',
     }),
   });
 }

@@ -3,10 +3,7 @@ import { bertWeightNames } from '../../huggingface/bert-weight-mappings.js';
 import type { WeightNames } from '../../huggingface/mapped-weights.js';
 import type { HuggingFaceTensor } from '../../huggingface/weight-mapping.js';
 
-/**
- * GGUF names by the names of the transformers library: first modules of the whole model, then modules of a
- * layer.
- */
+/** GGUF names by the transformers library's names: modules of the whole model, then modules of a layer. */
 const modelNames: Readonly<Record<string, string>> = {
   'embeddings.word_embeddings': 'token_embd',
   'embeddings.position_embeddings': 'position_embd',
@@ -35,7 +32,7 @@ function renamed({ name, shape }: HuggingFaceTensor): HuggingFaceTensor {
   return { name: `${ggufModule}.${kind}`, shape };
 }
 
-/** Returns whether a tensor of a BERT, by its logical name, belongs to a head. */
+/** Returns true if a tensor of a BERT belongs to a head, given its logical name. */
 export const isOfHead = (name: string): boolean => !/^(embedding|encoder)\./.test(name);
 
 /** Returns the names of a BERT's tensors in GGUF files: the encoder, without heads. */

@@ -12,10 +12,10 @@ import { ggufBertNames, isOfHead } from './bert-weight-names.js';
 
 /** A BERT and the GGUF file to write. */
 export interface WriteGgufBertOptions {
-  /** The path of a new file. It is written atomically, by one rename. */
+  /** The path of a new file. It is written atomically, with one rename. */
   readonly path: string;
   readonly model: BertModelConfiguration;
-  /** All tensors of the model, complete. They are read one by one; tensors of heads are left out. */
+  /** All tensors of the model, complete. They are read one by one. Tensors of heads are left out. */
   readonly tensors: readonly LogicalTensor[];
   /** Dtype of the matrices in the file; vectors are float32. Default: float32. */
   readonly dtype?: GgufDtype;
@@ -35,7 +35,7 @@ export interface WriteGgufBertOptions {
 const meanPooling = 1;
 
 /**
- * Refuses a BERT that llama.cpp would compute in another way.
+ * Rejects a BERT that llama.cpp would compute in another way.
  *
  * @throws CheckpointError MTL_GGUF_ARCHITECTURE, with the property by name
  */
@@ -89,7 +89,7 @@ export async function writeGgufBert(options: WriteGgufBertOptions): Promise<read
   const written = tensorSources({
     names: ggufBertNames(model),
     tensors: tensors.filter(({ name }) => !isOfHead(name)),
-    typeOf: (tensor) => storedType(tensor, dtype, typed),
+    chooseType: (tensor) => storedType(tensor, dtype, typed),
   });
   const notice = replacedTypesNotice(written, dtype, typed);
   await writeGgufFile({

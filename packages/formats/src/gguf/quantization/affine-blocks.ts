@@ -37,8 +37,9 @@ function inSixBits(values: readonly number[]): {
 }
 
 /**
- * Writes the bytes that Q4_K and Q5_K have in common: the float16 units d and m of a block, and 12 bytes with
- * the multiples s and o of its sub-blocks. Returns the levels q of the 256 values. A value is d s q - m o.
+ * Writes the common bytes of Q4_K and Q5_K: the float16 units d and m of a block, and 12 bytes with the
+ * multiples s and o of its sub-blocks. Returns the levels q of the 256 values. The value of a level is d s q
+ * - m o.
  */
 export function encodeAffineBlock(
   block: Float32Array,
@@ -59,8 +60,8 @@ export function encodeAffineBlock(
     const sub = Math.floor(index / subBlockValues);
     const scale = fround(scaleUnit * scales.multiples[sub]!);
     const offset = fround(offsetUnit * offsets.multiples[sub]!);
-    // with a scale of 0 every value of the sub-block is -offset, and ggml's reference keeps the levels of its
-    // search
+    // with a scale of 0, every value of the sub-block is -offset. ggml's reference then keeps the levels from
+    // its search
     levels[index] =
       scale === 0
         ? found[sub]!.levels[index % subBlockValues]!

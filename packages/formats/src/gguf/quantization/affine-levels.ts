@@ -6,7 +6,7 @@ const { abs, fround, sqrt } = Math;
 export interface LevelSearch {
   /** The largest level; the smallest is 0. */
   readonly maxLevel: number;
-  /** The first candidate scale spreads the values over `maxLevel` plus this number of levels. */
+  /** The difference between `maxLevel` and the number of levels that the first candidate scale covers. */
   readonly firstStep: number;
   readonly numSteps: number;
 }
@@ -24,7 +24,10 @@ interface Sums {
   readonly values: number;
 }
 
-/** Returns each value's weight in the error: its magnitude plus the root mean square of all values. */
+/**
+ * Returns the weight of each value in the error: the value's magnitude plus the root mean square of all
+ * values.
+ */
 function computeWeights(values: Float32Array): Float32Array {
   let squares = 0;
   for (const value of values) squares = fround(squares + fround(value * value));

@@ -2,9 +2,9 @@
 export interface Codec {
   /** The largest absolute value that the type can hold. */
   readonly maxAbsolute: number;
-  /** Returns the bytes of whole blocks of values; the result may share memory with `values`. */
+  /** Returns the bytes of values in complete blocks. The result may share memory with `values`. */
   encode(values: Float32Array): Uint8Array;
-  /** Decodes bytes into `values`, which are whole blocks. Absent for types that are only written. */
+  /** Decodes bytes into `values`, which are complete blocks. Absent for types that are only written. */
   decode?(bytes: Uint8Array, values: Float32Array): void;
 }
 

@@ -1,5 +1,5 @@
 /**
- * Float32 arithmetic as ggml's reference quantization uses it: every result is rounded to float32, so that
+ * Float32 arithmetic like in ggml's reference quantization: every result is rounded to float32, so that
  * blocks are equal byte for byte.
  */
 
@@ -12,7 +12,10 @@ export function largestMagnitude(values: Float32Array, start: number, end: numbe
   return largest;
 }
 
-/** Returns the first value of values[start, end) with the largest magnitude, with its sign. */
+/**
+ * Returns the value with the largest magnitude in values[start, end), with its sign. Of equal magnitudes, the
+ * first counts.
+ */
 export function valueOfLargestMagnitude(values: Float32Array, start: number, end: number): number {
   let found = 0;
   for (let index = start; index < end; index++) {

@@ -10,7 +10,7 @@ const highBits = 128;
 const scalesStart = 192;
 const unitStart = 208;
 
-// ggml treats a block whose values are all below this magnitude as zeros
+// ggml treats a block as zeros if all its magnitudes are below this value
 const least = fround(1e-15);
 
 const computeLevel = (value: number, inverse: number): number =>
@@ -25,8 +25,8 @@ interface Scale {
 }
 
 /**
- * Returns the scale of 16 values. Each candidate maps the value of largest magnitude to about -32; the chosen
- * one has the least squared error of its levels, weighted by the squares of the values.
+ * Returns the scale of 16 values. Each candidate maps the value of largest magnitude to about -32. The best
+ * candidate has the smallest squared error, weighted by the squares of the values.
  */
 function chooseScale(values: Float32Array): Scale {
   const largest = valueOfLargestMagnitude(values, 0, values.length);
@@ -66,7 +66,7 @@ const chooseScales = (block: Float32Array): readonly Scale[] =>
     chooseScale(block.subarray(index * subBlockValues, (index + 1) * subBlockValues)),
   );
 
-/** Writes the scales of a block; returns false if all its values count as zeros. */
+/** Writes the scales of a block. Returns false if all values of the block count as zeros. */
 function encodeScales(found: readonly Scale[], view: DataView, at: number): boolean {
   const scales = Float32Array.from(found, ({ scale }) => scale);
   const largest = valueOfLargestMagnitude(scales, 0, scales.length);
@@ -89,7 +89,7 @@ function computeLevels(
     const sub = Math.floor(index / subBlockValues);
     const scale = fround(unit * view.getInt8(at + scalesStart + sub));
     if (scale !== 0) return 32 + clamp(roundEven(fround(value / scale)), -32, 31);
-    // every value of the sub-block is 0 then, and ggml's reference keeps the levels of its search
+    // every value of the sub-block is then 0, and ggml's reference keeps the levels from its search
     const { inverse } = found[sub]!;
     return inverse === undefined ? 0 : 32 + computeLevel(value, inverse);
   });

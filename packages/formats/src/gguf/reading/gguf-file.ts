@@ -31,7 +31,7 @@ export const ggufInvalid = (path: string, problem: string): CheckpointError =>
     exitCode: 2,
   });
 
-/** A tensor in a file, as the header describes it. */
+/** A tensor of a file, as described in the header. */
 interface GgufEntry {
   readonly shape: readonly number[];
   /** The dtype that `read` returns; quantized tensors are decoded to float32. */
@@ -54,7 +54,7 @@ const readableTypes = Object.keys(dtypes).join(', ');
 // the number of values of a quantized tensor that are decoded at a time
 const valuesAtOnce = 2 ** 18;
 const firstBytes = 2 ** 20;
-// the longest header that is read: larger than the tokens and merges of any known vocabulary
+// the maximum length of a header. It exceeds the tokens and merges of any known vocabulary
 const mostHeaderBytes = 2 ** 28;
 
 /** Reads and parses the header of a file, with more bytes at each attempt until the header is complete. */
@@ -73,7 +73,7 @@ async function readHeader(handle: FileHandle, path: string, fileBytes: number): 
   }
 }
 
-/** Returns the tensors by name, after a check that all are within the file and that none overlap. */
+/** Returns the tensors by name, after checking that all are within the file and do not overlap. */
 function indexEntries({ tensors, dataStart, alignment }: GgufHeader, path: string, fileBytes: number) {
   const entries = new Map<string, GgufEntry>();
   let end = 0;
@@ -127,8 +127,8 @@ export class GgufFile implements WeightFiles {
   /**
    * Opens a file and checks its header.
    *
-   * @throws CheckpointError MTL_GGUF_INVALID for a file that breaks the format, MTL_GGUF_DTYPE for a type of
-   *   tensors that is not read, MTL_GGUF_IO for a file that cannot be read
+   * @throws CheckpointError MTL_GGUF_INVALID for a file that violates the format, MTL_GGUF_DTYPE for an
+   *   unsupported type of tensor, MTL_GGUF_IO for a file that cannot be read
    */
   static async open(path: string): Promise<GgufFile> {
     let handle: FileHandle | undefined;
@@ -152,8 +152,8 @@ export class GgufFile implements WeightFiles {
   /**
    * Returns the row-major, little-endian bytes of a tensor, or of a range of its values.
    *
-   * @throws CheckpointError MTL_GGUF_INVALID for a file that was cut off since it was opened, MTL_NOT_FINITE
-   *   with `requireFinite`
+   * @throws CheckpointError MTL_GGUF_INVALID for a file that became shorter after it was opened,
+   *   MTL_NOT_FINITE with `requireFinite`
    */
   async read(options: {
     readonly name: string;

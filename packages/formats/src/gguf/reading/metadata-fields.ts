@@ -2,7 +2,7 @@ import { CheckpointError } from '@mtl/errors';
 import { ggufInvalid } from './gguf-file.js';
 import type { ReadValue } from './parse-header.js';
 
-/** The metadata of a file, read value by value. Every mismatch is one coded error that names the file. */
+/** The metadata of a file, read value by value. A mismatch throws a coded error that names the file. */
 export class MetadataFields {
   readonly path: string;
   readonly #values: ReadonlyMap<string, ReadValue>;
@@ -13,7 +13,7 @@ export class MetadataFields {
     this.#values = values;
   }
 
-  /** Returns a value without a check of its type. */
+  /** Returns a value without checking its type. */
   any(key: string): ReadValue | undefined {
     this.#read.add(key);
     return this.#values.get(key);

@@ -20,8 +20,8 @@ const modelTypes: Readonly<Record<string, readonly GptTypeName[]>> = {
 };
 
 /**
- * Returns the shortest decimal number that rounds to the same float32 as `value`. Files store 1e-5 as the
- * float32 9.99999974e-6.
+ * Returns the shortest decimal number that rounds to the same float32 as `value`. For example, files store
+ * 1e-5 as the float32 9.99999974e-6.
  *
  * @param stored returns the number that a file stores for a given number. Default: the number itself
  */
@@ -99,7 +99,7 @@ function expertFields(fields: MetadataFields, key: (name: string) => string, mod
   }
 }
 
-/** Keys that do not change the results of the models that are read here. */
+/** keys that do not affect the results of the supported models */
 const withoutEffect = ['vocab_size', 'expert_shared_count', 'rope.scaling.finetuned'];
 
 function checkRest(fields: MetadataFields, architecture: string): void {
@@ -158,7 +158,7 @@ function llamaFields(
     ...(modelType === 'llama' ? { attention_bias: hasBias, mlp_bias: has('blk.0.ffn_gate.bias') } : {}),
     ...(modelType === 'qwen2_moe' ? { qkv_bias: hasBias } : {}),
     ...(modelType === 'mixtral' ? { sliding_window: null } : {}),
-    // llama.cpp has this interval as a constant
+    // this interval is a constant in llama.cpp
     ...(modelType === 'smollm3' ? { no_rope_layer_interval: 4 } : {}),
     ...expertFields(fields, key, modelType),
   };

@@ -1,7 +1,7 @@
 import { defaultAlignment, type TensorInfo, valueTypes } from '../metadata.js';
 
 /**
- * A metadata value as it was read; a 64-bit integer is a number if a number holds it exactly, otherwise a
+ * A metadata value after reading. A 64-bit integer is a number if a number represents it exactly, otherwise a
  * bigint.
  */
 export type ReadValue = number | bigint | boolean | string | readonly ReadValue[];
@@ -24,10 +24,11 @@ export class HeaderCutOff extends Error {}
 const mostDimensions = 4;
 const mostNesting = 4;
 const mostAlignment = 2 ** 20;
-// more than the merges of any vocabulary; a limit, because a list takes many times its bytes as objects
+// more than the merges of any vocabulary. The limit exists because a list takes many times its bytes as
+// objects
 const mostValues = 2 ** 23;
 
-/** The least number of bytes of a value of each type. A text or a list has at least its length field. */
+/** The smallest number of bytes of a value, by type. A text or a list has at least its length field. */
 const leastBytes: Readonly<Record<number, number>> = {
   [valueTypes.uint8]: 1,
   [valueTypes.int8]: 1,
@@ -46,7 +47,7 @@ const leastBytes: Readonly<Record<number, number>> = {
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
-/** Reads values one after another from the first bytes of a file. */
+/** Reads consecutive values from the first bytes of a file. */
 class Cursor {
   position = 0;
   readonly #bytes: Uint8Array;
@@ -181,7 +182,7 @@ function readAlignment(metadata: ReadonlyMap<string, ReadValue>): number {
  *
  * @param bytes the first bytes of the file
  * @param fileBytes the size of the file
- * @throws HeaderCutOff where the header goes on beyond `bytes`; HeaderDefect where it breaks the format
+ * @throws HeaderCutOff if the header continues after `bytes`; HeaderDefect if it violates the format
  */
 export function parseHeader(bytes: Uint8Array, fileBytes: number): GgufHeader {
   const cursor = new Cursor(bytes, fileBytes);

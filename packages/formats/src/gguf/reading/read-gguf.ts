@@ -22,14 +22,14 @@ export interface GgufGpt {
   readonly configuration: GptModelConfiguration;
   /** Ids of the tokens that end a text. */
   readonly endTokens: readonly number[];
-  /** The model's config.json fields, as if it had been read from a directory of the transformers library. */
+  /** The model's config.json fields, as in a directory of the transformers library. */
   readonly origin: HuggingFaceOrigin;
   /** tokenizer.json and tokenizer_config.json as texts; empty for a tokenizer that cannot be converted. */
   readonly tokenizerFiles: Readonly<Record<string, string>>;
   /** Notes for the user. */
   readonly notices: readonly string[];
   /**
-   * Fills the given tensors from the file: all or some tensors of the model, whole or slices.
+   * Fills tensors of the model, or slices of tensors, from the file.
    *
    * @throws CheckpointError MTL_GGUF_WEIGHTS, MTL_GGUF_INVALID, MTL_NOT_FINITE
    */
@@ -41,7 +41,7 @@ export interface GgufGpt {
 /** `low_freq_factor` and `high_freq_factor` of Llama 3's scaling; all published models have these values. */
 const [lowFactor, highFactor] = [1, 4];
 
-// the limit of the number of factors; there is one for each pair of features of a head
+// the maximum number of factors. There is a factor for each pair of features of a head
 const mostFactors = 2 ** 16;
 
 type Fields = ReturnType<typeof modelFields>;
@@ -73,8 +73,8 @@ async function withScaling(stated: Fields, file: GgufFile, fields: MetadataField
 
 /**
  * Returns the scalings of Llama 3 that may have produced these factors. The largest factor is the scaling of
- * long wavelengths. A wavelength between the bounds determines the original number of positions. If no
- * wavelength is between them, usual numbers of positions are tried, and any of them that fits is right.
+ * long wavelengths. A wavelength between the bounds determines the original number of positions. Without such
+ * a wavelength, usual numbers of positions are tried, and every match is valid.
  */
 function listScalings(factors: Float32Array, base: number): readonly Fields['rope_scaling'][] {
   const factor = shortestDecimal(Math.max(...factors));
@@ -120,9 +120,9 @@ const fieldTerms = {
  * Opens a GGUF file with a GPT-2, Llama, Mixtral, Qwen2, Qwen3, Qwen2-MoE, Qwen3-MoE or OLMoE in float32,
  * float16, bfloat16 or q8_0. The caller closes it.
  *
- * @throws CheckpointError MTL_GGUF_INVALID for a file that breaks the format, MTL_GGUF_DTYPE for other types
- *   of tensors, MTL_GGUF_ARCHITECTURE for a model that nothing here computes, MTL_GGUF_WEIGHTS where tensors
- *   and metadata differ, MTL_GGUF_IO
+ * @throws CheckpointError MTL_GGUF_INVALID for a file that violates the format, MTL_GGUF_DTYPE for other
+ *   types of tensors, MTL_GGUF_ARCHITECTURE for an unsupported model, MTL_GGUF_WEIGHTS if tensors and
+ *   metadata differ, MTL_GGUF_IO
  */
 export async function readGguf(path: string): Promise<GgufGpt> {
   const file = await GgufFile.open(path);
@@ -136,8 +136,8 @@ export async function readGguf(path: string): Promise<GgufGpt> {
     checkExperts(file, configuration.numExperts);
     checkWeightSizes({
       ...configuration,
-      // not checked here: routers have other names than in the transformers library, and `checkExperts`
-      // compared them
+      // not checked here, because routers have other names than in the transformers library. `checkExperts`
+      // has compared them
       numExperts: undefined,
       weights: file,
       stated: { fields: json, table: modelTypes[modelType].fields },

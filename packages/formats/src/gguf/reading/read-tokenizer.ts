@@ -69,7 +69,7 @@ function tokenizerJson(
   };
 }
 
-/** Returns a post-processor that adds a token at the beginning of texts, one at the end, both or neither. */
+/** Returns a post-processor that adds a token at the beginning or the end of texts, or both, or none. */
 function tokensAround(
   tokens: readonly string[],
   { begin, end }: { readonly begin: number | undefined; readonly end: number | undefined },
@@ -95,8 +95,8 @@ function tokensAround(
 }
 
 /**
- * Returns the tokenizer of a file. A tokenizer other than a byte-level BPE with a known pre-tokenizer is left
- * out, with a notice.
+ * Returns the tokenizer of a file. Only a byte-level BPE with a known pre-tokenizer is supported. Other
+ * tokenizers are left out with a notice.
  *
  * @throws CheckpointError MTL_GGUF_INVALID for lists of wrong lengths and ids beyond the vocabulary
  */

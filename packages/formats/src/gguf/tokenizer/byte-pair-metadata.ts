@@ -20,7 +20,7 @@ const remedy = 'write the model with --save-hf DIR, which takes any tokenizer';
 
 const refused = (problem: string, expected: string) => tokenizerRefused(problem, expected, remedy);
 
-/** Returns the components inside a Sequence, or the one component that is not a Sequence. */
+/** Returns the components of a Sequence. A component that is not a Sequence is returned as a list of one. */
 function listComponents(component: unknown, field: string): readonly JsonObject[] {
   if (!isJsonObject(component)) return [];
   const parts = component.type === 'Sequence' ? component[field] : [component];
@@ -28,7 +28,7 @@ function listComponents(component: unknown, field: string): readonly JsonObject[
 }
 
 /**
- * Refuses a tokenizer.json with components that llama.cpp does not have.
+ * Rejects a tokenizer.json with components that llama.cpp does not have.
  *
  * @returns notices about differences in rare texts
  * @throws CheckpointError MTL_GGUF_TOKENIZER
@@ -105,7 +105,7 @@ function listTokens(json: JsonObject): { byId: Map<number, ListedToken>; idByTok
   return { byId, idByToken };
 }
 
-/** Returns each merge as a text: its two tokens with a space between them. */
+/** Returns each merge as a text: two tokens with a space between. */
 function readMerges(json: JsonObject): readonly string[] {
   const { merges } = json.model as { readonly merges?: unknown };
   const listed = Array.isArray(merges) ? merges : [];
@@ -121,7 +121,7 @@ function namePreTokenizer(found: FoundPreTokenizer): string {
 }
 
 /**
- * Refuses a vocabulary with GPT-4o's pattern if llama.cpp would merge some of its tokens in another way.
+ * Rejects a vocabulary with GPT-4o's pattern if llama.cpp would merge some tokens in another way.
  *
  * @throws CheckpointError MTL_GGUF_TOKENIZER
  */

@@ -10,7 +10,7 @@ function bytesByCharacter(): ReadonlyMap<string, number> {
 
 const isContinuation = (byte: number): boolean => (byte & 0xc0) === 0x80;
 
-/** Returns whether bytes, after an optional space, are an incomplete part of one character. */
+/** Returns true if bytes are an incomplete part of a character, ignoring a space before them. */
 const isFragment = (bytes: Uint8Array): boolean =>
   (bytes[0] === 32 ? bytes.subarray(1) : bytes).every((byte, index) => index === 0 || isContinuation(byte));
 
@@ -22,7 +22,7 @@ const isAscii = /^\p{ASCII}*$/u;
  * Returns a token that a byte-level BPE with GPT-4o's pattern may form, but llama.cpp cannot, because
  * llama.cpp splits texts within the token. llama.cpp distinguishes capitals and small letters only in ASCII
  * (llama-vocab.cpp), splits combining marks from their letters, and keeps a capital outside of ASCII with the
- * letters before it. Without such a token, both merge all texts in the same way.
+ * letters before it. Without such a token, both programs merge all texts in the same way.
  *
  * @param tokens the vocabulary's tokens, in its encoding of bytes
  */

@@ -1,19 +1,19 @@
 /** The settings of a tokenizer.json that decide how texts are split before byte pairs are merged. */
 export interface Splitting {
   readonly preTokenizer: unknown;
-  /** True if a word that is itself a token is not built from merges. */
+  /** True if a word that is itself a token is used without applying merges. */
   readonly ignoresMerges: boolean;
   readonly hasMerges: boolean;
 }
 
-/** A pre-tokenizer of llama.cpp, by its name there (`tokenizer.ggml.pre`). */
+/** A pre-tokenizer of llama.cpp, by its name in `tokenizer.ggml.pre`. */
 interface Known {
   readonly name: string;
   readonly pattern: string;
   readonly ignoresMerges?: true;
 }
 
-/** Stands for GPT-2's pattern, which a `ByteLevel` component implies. */
+/** A placeholder for GPT-2's pattern, which a `ByteLevel` component implies. */
 const gpt2 = 'ByteLevel';
 const digitsThenGpt2 = 'Digits, ByteLevel';
 
@@ -42,7 +42,7 @@ const known: readonly Known[] = [
   { name: 'gpt-4o', pattern: gpt4o },
 ];
 
-/** The name for tokenizers without merges, whose tokens do not depend on the splitting. */
+/** The name for tokenizers without merges. Their tokens do not depend on the splitting. */
 const anySplitting = 'qwen2';
 
 type Component = Readonly<Record<string, unknown>>;

@@ -12,7 +12,7 @@ export interface ListedToken {
 
 /**
  * Returns the metadata with a file's list of tokens. Ids that the tokenizer does not use get placeholder
- * names, since the model's embedding has rows for these ids too.
+ * names, because the model's embedding has rows for these ids.
  *
  * @throws CheckpointError MTL_GGUF_TOKENIZER for an id beyond the model's vocabulary
  */

@@ -17,7 +17,7 @@ export const tokenizerRefused: RefuseTokenizer = (problem, expected, remedy) =>
   new CheckpointError('MTL_GGUF_TOKENIZER', `GGUF: ${problem}`, { expected, remedy, exitCode: 2 });
 
 /**
- * Returns the text of one of the tokenizer's files; undefined if the file does not exist.
+ * Returns the text of a tokenizer file; undefined if the file does not exist.
  *
  * @param refuse makes the error. Default: the error of GGUF files
  * @throws CheckpointError MTL_GGUF_TOKENIZER for a file that cannot be read
@@ -38,9 +38,9 @@ export function readText(files: TokenizerFiles, name: string, refuse = tokenizer
 }
 
 /**
- * Returns the object in one of the tokenizer's JSON files; undefined if the file does not exist.
+ * Returns the object in a JSON file of the tokenizer; undefined if the file does not exist.
  *
- * @throws CheckpointError MTL_GGUF_TOKENIZER for a file that cannot be read, or holds no JSON object
+ * @throws CheckpointError MTL_GGUF_TOKENIZER for a file that cannot be read or is not a JSON object
  */
 export function readObject(
   files: TokenizerFiles,
@@ -64,8 +64,7 @@ export function readObject(
 }
 
 /**
- * Returns the text of a token such as `bos_token`, which files store as a text or as an object with
- * `content`.
+ * Returns the text of a token such as `bos_token`. Files store it as a text, or as an object with `content`.
  */
 export function tokenText(value: unknown): string | undefined {
   const content = isJsonObject(value) ? value.content : value;

@@ -14,7 +14,7 @@ interface DescribedTokenizer {
  *
  * @param options.files tokenizer.json and other files, as for `writeHuggingFaceGpt`; must not be empty
  * @param options.endTokens ids of tokens: the first ends a text, the second ends a turn of a conversation
- * @throws CheckpointError MTL_GGUF_TOKENIZER for a tokenizer that llama.cpp does not have
+ * @throws CheckpointError MTL_GGUF_TOKENIZER for a tokenizer that llama.cpp does not support
  */
 export function tokenizerMetadata({
   files,

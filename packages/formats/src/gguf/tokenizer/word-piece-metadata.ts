@@ -24,7 +24,7 @@ const refused = (problem: string, expected: string) => tokenizerRefused(problem,
 const specialTokens: Readonly<Record<string, string>> = {
   cls: '[CLS]',
   bos: '[CLS]',
-  // llama.cpp spells this key so
+  // the misspelling is llama.cpp's
   seperator: '[SEP]',
   unknown: '[UNK]',
   padding: '[PAD]',
@@ -96,8 +96,8 @@ function readWordPiece(files: TokenizerFiles, lowersCase: boolean | undefined): 
 }
 
 /**
- * Returns a token in llama.cpp's spelling: a mark before each token that begins a word. BERT's vocabularies
- * instead mark the tokens that continue a word, with `##`.
+ * Returns a token in llama.cpp's spelling, which marks each token that begins a word. BERT's vocabularies
+ * instead mark tokens that continue a word, with `##`.
  */
 const listed = (token: string): string => (token.startsWith('##') ? token.slice(2) : `\u2581${token}`);
 

@@ -28,7 +28,8 @@ void trim_memory() { host_allocator().trim(); }
 void limit_memory(uint64_t bytes) { host_allocator().set_limit(bytes); }
 Status synchronize() { return ok_status(); }
 
-// Returns the op's kernel for the active instruction set, for a set that it extends, or for every set.
+// Returns the op's kernel for the active instruction set, or else for a set that it extends, or for every
+// set.
 CpuKernel cpu_kernel_of(const char* op) {
   const OpEntry* entry = find_op(op);
   if (entry == nullptr) return {};

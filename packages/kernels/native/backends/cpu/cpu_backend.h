@@ -10,11 +10,10 @@ namespace mtl {
 const Backend* cpu_backend();
 const Backend* reference_backend();
 
-// Returns the function with which an op's CPU kernel declares its scratch memory; null if the kernel takes
-// none.
+// Returns the function that declares the scratch memory of an op's CPU kernel; null if the kernel needs none.
 ScratchFunction cpu_scratch_of(const char* op);
 
-// Selects the library for matmuls that both our kernels and oneDNN support.
+// Selects the library for matmuls that both our own kernels and oneDNN support.
 enum class MatmulLibrary : int { kFaster = 0, kOwn = 1, kOneDnn = 2 };
 MatmulLibrary matmul_library();
 void set_matmul_library(MatmulLibrary library);

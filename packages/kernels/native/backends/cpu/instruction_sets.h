@@ -1,5 +1,5 @@
-// The instruction sets of the CPU backend (the list of isa/sets.cmake), and the one that kernels are selected
-// for.
+// The instruction sets of the CPU backend (the list in isa/sets.cmake), and the active set, for which kernels
+// are selected.
 #pragma once
 
 #include "core/status.h"
@@ -12,11 +12,11 @@ struct InstructionSet {
   bool is_compiled;     // the build has kernels for it (MTL_INSTRUCTION_SETS of CMakeLists.txt)
   bool (*is_supported)();
 
-  // Tells whether its kernels are in the build and run on this machine.
+  // Returns true if the build contains the set's kernels and this machine supports the set.
   bool is_usable() const { return is_compiled && is_supported(); }
 };
 
-// All instruction sets, the preferred one first.
+// All instruction sets, in order of preference.
 struct InstructionSets {
   const InstructionSet *first, *last;
 
@@ -28,24 +28,23 @@ InstructionSets instruction_sets();
 // Returns null for an unknown name.
 const InstructionSet* find_instruction_set(const char* name);
 
-// Returns the preferred one of the sets that this machine supports.
+// Returns the preferred set among the sets that this machine supports.
 const InstructionSet& detected_instruction_set();
 
-// Returns the instruction set that kernels are selected for: the preferred one of the usable sets, unless
-// set_instruction_set has chosen another. The last of the list if none is usable; the addon must not be used
-// then.
+// Returns the active instruction set: the preferred usable set, unless set_instruction_set has chosen
+// another. Returns the last set of the list if none is usable. The addon must not be used in this case.
 const InstructionSet& active_instruction_set();
 
-// Tells whether the kernels of a set multiply bfloat16 with instructions of the processor, faster than
+// Returns true if the kernels of a set multiply bfloat16 with instructions of the processor, faster than
 // float32.
 bool multiplies_bfloat16(const InstructionSet& set);
 
-// The facts of a set that its kernels report.
+// The properties of a set that its kernels report.
 struct InstructionSetFacts {
   InstructionSetFacts(const char* name, bool has_bfloat16_pairs);
 };
 
-// Selects another set; rejects a set that is unknown, or that the machine or the build does not have.
+// Selects another set. Rejects a set that is unknown, or missing in the machine or the build.
 Status set_instruction_set(const char* name);
 
 }  // namespace mtl

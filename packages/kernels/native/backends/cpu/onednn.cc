@@ -24,15 +24,14 @@ struct MatmulScratch {
 struct CachedPrimitive {
   dnnl_primitive_t matmul = nullptr;
   dnnl_memory_t left = nullptr, right = nullptr, bias = nullptr, output = nullptr, scratchpad = nullptr;
-  // Copies `right` into the library's own layout before the matmul; null where it is read in its stored
-  // layout.
+  // Copies `right` to the library's layout before the matmul; null if the matmul reads the stored layout.
   dnnl_primitive_t packing = nullptr;
   dnnl_memory_t packed_right = nullptr;
   MatmulScratch scratch;
 };
 
-// Identifies a cached matmul. Contains the number of threads, because generated code and scratchpad depend on
-// it.
+// Identifies a cached matmul. It contains the number of threads, because generated code and scratchpad depend
+// on this number.
 using Key = std::tuple<int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int64_t, int, int, int>;
 
 Key key_of(const MatmulProblem& p) {
@@ -76,16 +75,16 @@ Status library(Library** result) {
   return ok_status();
 }
 
-// oneDNN reads a large right operand stored [inner, columns] up to twice slower than one in oneDNN's own
-// layout: the distance between rows maps many rows to the same cache sets (measured with 2.6.3 in float32:
-// [768, 3072] takes 1.8 times as long, [2304, 768] 1.3 times; [384, 1536] and odd lengths gain nothing). With
-// enough rows of the left operand a copy costs less than it saves. A right operand stored [columns, inner]
-// gains nothing either.
+// oneDNN reads a large right operand stored [inner, columns] up to twice slower than in oneDNN's own layout,
+// because the distance between rows maps many rows to the same cache sets. (Measured with 2.6.3 in float32:
+// [768, 3072] takes 1.8 times as long, [2304, 768] 1.3 times; [384, 1536] and odd lengths gain nothing.) If
+// the left operand has enough rows, a copy costs less than it saves. For a right operand stored [columns,
+// inner], a copy gains nothing.
 constexpr int64_t kFewestRowsToPack = 512;
 constexpr int64_t kFewestElementsToPack = int64_t{1} << 20;
 constexpr int64_t kCrowdedRowLength = 256;  // and its multiples
 
-// Larger right operands (a vocabulary's) are copied and multiplied in parts of about this size.
+// Larger right operands (a vocabulary's) are copied and multiplied in blocks of about this size.
 constexpr int64_t kMostPackedBytes = int64_t{12} << 20;
 constexpr int64_t kPartMultiple = 64;
 
@@ -104,9 +103,9 @@ int64_t length_of_parts(int64_t length, int64_t num_parts) {
   return std::min(length, (shortest + kPartMultiple - 1) / kPartMultiple * kPartMultiple);
 }
 
-// Returns the size of the parts. Parts over columns read the left operand again; parts over the inner
-// dimension read and write the output again. Only a float32 output is split over the inner dimension: its
-// sums would be in float32 without the split, too.
+// Returns the size of the blocks. Blocks of columns read the left operand again. Blocks of the inner
+// dimension read and write the output again, so only a float32 output is split over the inner dimension: its
+// sums would also be float32 without the split.
 PartSize size_of_parts(const MatmulProblem& p) {
   if (!packs_right(p)) return {p.columns, p.inner};
   const int64_t bytes = p.inner * p.columns * static_cast<int64_t>(size_of(p.input_dtype));
@@ -117,7 +116,7 @@ PartSize size_of_parts(const MatmulProblem& p) {
   return {length_of_parts(p.columns, num_parts), p.inner};
 }
 
-// Returns the layout of matrices [batch, rows, columns], whose last two dimensions may be stored transposed.
+// Returns the layout of matrices [batch, rows, columns]. The last two dimensions may be stored transposed.
 MatrixLayout layout_of(int64_t batch, int64_t rows, int64_t columns, int64_t row_length, bool transposed) {
   MatrixLayout layout{{batch, rows, columns}, {rows * row_length, row_length, 1}, 3};
   if (transposed) layout = MatrixLayout{{batch, rows, columns}, {columns * row_length, 1, row_length}, 3};
@@ -127,8 +126,8 @@ MatrixLayout layout_of(int64_t batch, int64_t rows, int64_t columns, int64_t row
   return layout;
 }
 
-// The attributes of a matmul: everything except its operands. Frees them at the end of the scope, also when
-// the library reports an error.
+// The attributes of a matmul, without its operands. The destructor frees them, also after an error of the
+// library.
 struct Attributes {
   dnnl_primitive_attr_t handle = nullptr;
   dnnl_post_ops_t post_ops = nullptr;
@@ -148,7 +147,7 @@ struct Attributes {
   }
 };
 
-// A matmul before oneDNN generates its code: the layouts and the size of the scratchpad are already known.
+// A matmul before oneDNN generates its code. The layouts and the size of the scratchpad are already known.
 struct Description {
   MatmulDescriptors operands;
   MatrixDescriptor stored_right;
@@ -267,8 +266,8 @@ const void* element(const void* data, int64_t index, DType dtype) {
   return static_cast<const char*>(data) + index * static_cast<int64_t>(size_of(dtype));
 }
 
-// Returns the part that begins at a column and an index of the inner dimension. The first part of the inner
-// dimension includes the bias; later parts add to its output.
+// Returns the block that begins at a column and an index of the inner dimension. The first block of the inner
+// dimension includes the bias, and later blocks add to its output.
 MatmulProblem part_of(const MatmulProblem& p, const PartSize& size, int64_t column, int64_t inner) {
   MatmulProblem part = p;
   part.columns = std::min(size.columns, p.columns - column);

@@ -1,6 +1,6 @@
-// The only interface to oneDNN: computes one matmul through the C API of version 2 or 3. Primitives are
-// cached by shape. Any thread may call it, but one matmul runs at a time (each calling thread gets its own
-// OpenMP team).
+// The only interface to oneDNN. It computes a matmul through the C API of version 2 or 3. Primitives are
+// cached by shape. Any thread may call it, but only one matmul runs at a time, because each calling thread
+// has its own OpenMP team.
 #pragma once
 
 #include "backends/cpu/matmul_problem.h"
@@ -8,7 +8,7 @@
 
 namespace mtl {
 
-// Tells whether the build contains oneDNN. If not (onednn_absent.cc), onednn_version is the only other
+// Returns true if the build contains oneDNN. Otherwise (onednn_absent.cc), onednn_version is the only other
 // function that may be called.
 bool onednn_is_built();
 

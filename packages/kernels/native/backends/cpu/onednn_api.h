@@ -35,7 +35,7 @@ class MatrixDescriptor {
   MatrixDescriptor& operator=(const MatrixDescriptor&) = delete;
 
   Status describe(const MatrixLayout& layout, dnnl_data_type_t type);
-  // Describes a matrix with these dimensions, in the layout that the library chooses for the primitive.
+  // Describes a matrix with these dimensions. The library chooses the layout for the primitive.
   Status leave_layout_open(const MatrixLayout& layout, dnnl_data_type_t type);
   // Returns null before the matrix is described.
   Handle get() const;

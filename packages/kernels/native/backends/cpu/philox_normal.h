@@ -1,5 +1,5 @@
-// The kernel of philox_normal. Every device runs this code on the host, in double, so that a model starts
-// with the same weights on every device.
+// The kernel of philox_normal. All devices run it on the host, in double, so that a model has the same
+// initial weights on every device.
 #pragma once
 
 #include "core/op_call.h"

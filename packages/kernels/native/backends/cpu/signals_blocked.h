@@ -8,17 +8,17 @@
 
 namespace mtl {
 
-// While an object exists, signals with handlers are blocked in its thread and in its pool's threads. Kernels
-// that oneDNN generates for CPUs without AVX-512 use the stack pointer as a general register: a signal
-// handler that runs meanwhile writes its frame to the memory that the register points to, and damages the
-// heap. Signals for faults of the code itself are not blocked.
+// While an object of this class exists, signals with handlers are blocked in its thread and in the thread's
+// pool. Kernels that oneDNN generates for CPUs without AVX-512 use the stack pointer as a general register. A
+// signal handler would then write its frame to the memory at this address and damage the heap. Signals for
+// faults of the code itself are not blocked.
 class SignalsBlocked {
  public:
   SignalsBlocked() {
     block(&previous_);
     const int threads = num_threads();
     if (threads == num_blocked_) return;
-    // Blocks signals in threads that exist already; new threads inherit this thread's signal mask.
+    // Blocks signals in existing threads. New threads inherit this thread's signal mask.
     on_threads(threads, [](int thread) {
       if (thread > 0) block(nullptr);
     });

@@ -1,5 +1,5 @@
-// The threads of CPU kernels: one pool for each calling thread (worker threads may be ranks), started at its
-// first use. Kernels reach threads only through this file.
+// The threads of CPU kernels. Each calling thread (worker threads may be ranks) has a pool, which starts at
+// its first use. Kernels use threads only through this file.
 #pragma once
 
 #include <stdint.h>
@@ -8,22 +8,22 @@
 
 namespace mtl {
 
-// Returns the number of threads that a kernel of the calling thread may use, itself included.
+// Returns the number of threads for a kernel of the calling thread, including the calling thread.
 int num_threads();
-// Sets the number of threads that a kernel of the calling thread may use, also for oneDNN. With `pin`, thread
-// i > 0 stays on the i-th core that the process may use.
+// Sets the number of threads for kernels of the calling thread, and for oneDNN. With `pin`, thread i > 0
+// stays on the i-th core of the process.
 Status set_num_threads(int num_threads, bool pin);
 
-// Calls body(context, i) for i from 0 to `count` - 1, each in its own thread where the pool has enough
-// threads. Returns when all calls have returned; their writes are then visible to the caller. A nested call
-// may ask for one thread only.
+// Calls body(context, i) for i from 0 to `count` - 1, each in its own thread if the pool has enough threads.
+// Returns after all calls have returned. Their writes are then visible to the caller. A nested call may
+// request only one thread.
 void run_on_threads(int count, void (*body)(const void* context, int thread), const void* context);
 
-// The number of elements below which one thread is faster, because waking the other threads takes longer than
-// the work.
+// The number of elements below which one thread is faster than several, because waking other threads takes
+// longer than the work.
 constexpr int64_t kParallelElements = 16384;
 
-// The anonymous namespace gives each instruction set its own copy, as for the vectors of simd.h.
+// The anonymous namespace gives each instruction set a separate copy, like the vectors of simd.h.
 namespace {
 
 #define MTL_INLINE static inline __attribute__((always_inline))
@@ -37,8 +37,8 @@ MTL_INLINE void on_threads(int count, const Body& body) {
 
 MTL_INLINE int threads_for(int64_t elements) { return elements >= kParallelElements ? num_threads() : 1; }
 
-// Calls body(first, last) for equal ranges of 0 to `count`, one in each thread. `elements` is the total work,
-// which decides how many threads run.
+// Calls body(first, last) for equal ranges of 0 to `count`, each in its own thread. `elements` is the total
+// work, which determines the number of threads.
 template <typename Body>
 MTL_INLINE void for_ranges(int64_t count, int64_t elements, const Body& body) {
   const int threads = threads_for(elements);
@@ -54,7 +54,7 @@ MTL_INLINE void for_each(int64_t count, int64_t elements, const Body& body) {
   });
 }
 
-// Hands out the numbers from 0 on, each once: threads take the next piece of work when they are ready.
+// Returns each number from 0 on once. Threads take the next task when they are ready.
 class TaskCounter {
  public:
   // Takes `chunk` numbers and returns the first.

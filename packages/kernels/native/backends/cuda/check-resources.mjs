@@ -1,11 +1,11 @@
 #!/usr/bin/env node
 /**
  * Checks the compiler's report on the kernels in a build of the CUDA library: registers, spills and stack.
- * Fails when a kernel spills more than its source allows (`// spills allowed: NUMBER`, followed by the
- * reason): spilled values go through memory, in the innermost loop. Fails also when a kernel has a stack
- * frame without spills: an array with an index that is unknown at compile time goes through memory, too.
- * Fails also when the compiler reports that it has put waits between the matmuls of warp groups (wgmma), or
- * that it ignores a change of the number of registers (setmaxnreg).
+ * Fails if a kernel spills more than its source allows (`// spills allowed: NUMBER`, followed by the reason),
+ * because spilled values are in memory, even in the innermost loop. Fails if a kernel has a stack frame
+ * without spills, because an array with an index that is unknown at compile time is also in memory. Fails if
+ * the compiler reports that it has put waits between the matmuls of warp groups (wgmma), or that it ignores a
+ * change of the number of registers (setmaxnreg).
  *   node native/backends/cuda/check-resources.mjs [--build-dir build/Cuda] [--all] [--self-test]
  */
 import { spawnSync } from 'node:child_process';
@@ -38,7 +38,7 @@ function parseResources(text) {
   return kernels;
 }
 
-/** Tells whether the compiler ignores a setmaxnreg (C7504, C7508); its message does not name the kernel. */
+/** Returns true if the compiler ignores a setmaxnreg (C7504, C7508). Its message does not name the kernel. */
 const ignoresRegisters = (text) => text.includes("'setmaxnreg' ignored");
 
 /** Returns the bytes of a kernel's stack frame that are not for spills; frames are multiples of 8 bytes. */

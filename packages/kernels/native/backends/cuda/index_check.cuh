@@ -1,4 +1,4 @@
-// Checks of indices that select rows or columns: an index out of range is reported, and its value becomes
+// Checks of indices that select rows or columns. An index out of range is reported, and its value becomes
 // NaN, so that the step changes no parameter.
 #pragma once
 
@@ -14,7 +14,7 @@ struct IndexCheck {
   int64_t first = 0;
 
   __device__ __forceinline__ bool is_valid(int64_t value) const { return value >= first && value < end; }
-  // Called by one thread for each invalid index; only the first invalid index is reported.
+  // Called by one thread for each invalid index. Only the first invalid index is reported.
   __device__ __forceinline__ void refuse(int64_t at, int64_t value) const {
     if (report == nullptr || atomicExch(&report->is_taken, 1) != 0) return;
     report->wrong = {op, tensor, at, value, end, first};

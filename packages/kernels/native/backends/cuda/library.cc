@@ -82,7 +82,8 @@ Status open(const CudaOptions& options, CudaLibraryInformation* information, con
             const MtlDeviceApi** opened_device_api) {
   MTL_RETURN_IF_ERROR(probe_devices(&information->probe));
   MTL_RETURN_IF_ERROR(check_device(information->probe, options.device_index));
-  // cuBLASLt is opened before the device: it may be missing, and an opened device cannot be closed
+  // cuBLASLt is opened before the device, because cuBLASLt may be missing, and an open device cannot be
+  // closed
   MTL_RETURN_IF_ERROR(load_cublaslt(options.cublaslt_candidates, options.allow_tf32));
   MTL_RETURN_IF_ERROR(open_device(options.device_index));
   MTL_RETURN_IF_ERROR(open_index_report());

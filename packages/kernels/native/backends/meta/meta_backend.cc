@@ -45,8 +45,8 @@ Status count_scratch(const OpCall& call) {
 
 KernelFunction find_meta_kernel(const char* op);
 
-// Runs the parts of an operation that the CPU runs as parts, because each part allocates its own scratch
-// memory.
+// Runs the component operations of an operation that the CPU does not fuse, because each allocates its own
+// scratch memory.
 struct InParts {
   const char* op;
   KernelFunction run;
@@ -60,7 +60,7 @@ constexpr InParts kInParts[] = {
     {"cross_entropy_forward_backward", [](const OpCall& call) { return cross_entropy_in_parts(call, find_meta_kernel); }},
 };
 
-// Returns null for an operation without a CPU kernel: meta does not support it either.
+// Returns null for an operation without a CPU kernel, because meta does not support it either.
 KernelFunction find_meta_kernel(const char* op) {
   if (cpu_backend()->find_kernel(op) == nullptr) return nullptr;
   for (const InParts& each : kInParts) {

@@ -1,6 +1,6 @@
-// Devices meta and meta-cuda: tensors with shape and dtype but without memory. Operations are validated and
-// counted but compute nothing. Allocations are counted by the rules of the device that is modelled: the CPU
-// for meta, CUDA for meta-cuda. meta-cuda needs neither the CUDA library nor a GPU.
+// Devices meta and meta-cuda have tensors with shape and dtype but without memory. Operations are validated
+// and counted but compute nothing. Allocations are counted by the rules of the modelled device: the CPU for
+// meta, CUDA for meta-cuda. meta-cuda needs neither the CUDA library nor a GPU.
 #pragma once
 
 #include "core/backend.h"

@@ -56,13 +56,13 @@ Status count_scratch(const OpCall& call) {
 
 KernelFunction find_kernel(const char* op);
 
-// Assumes that cuBLASLt supports the requested fusion, because only cuBLASLt itself could tell.
+// Assumes that cuBLASLt supports the requested fusion, because only cuBLASLt itself could answer this.
 Status weight_gradient(const OpCall& call) {
   if (cuda::fuses_bias_gradient(call, cuda_gpu_properties())) return count_scratch(call);
   return linear_weight_gradient_in_parts(call, find_kernel);
 }
 
-// Assumes that CUDA has a kernel for every operation that the CPU has a kernel for.
+// Assumes that CUDA has a kernel for every operation with a CPU kernel.
 KernelFunction find_kernel(const char* op) {
   if (cpu_backend()->find_kernel(op) == nullptr) return nullptr;
   return std::strcmp(op, "linear_weight_gradient") == 0 ? weight_gradient : count_scratch;
@@ -76,7 +76,7 @@ Status destroy_memory(void* separate) { return memory().destroy_separate(static_
 Status enter_memory(void* separate) { return memory().enter(static_cast<MemoryArena*>(separate)); }
 void leave_memory() { memory().leave(); }
 
-// Tells whether the calling thread records a graph; calls that CUDA refuses meanwhile are refused here too.
+// Returns true if the calling thread records a graph; calls that CUDA refuses meanwhile are refused here too.
 thread_local bool is_capturing = false;
 
 Status refuse_while_capturing(const char* what) { return is_capturing ? not_in_capture(what) : ok_status(); }

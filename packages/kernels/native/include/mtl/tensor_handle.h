@@ -1,6 +1,6 @@
 // The interface through which another native addon (such as @mtl/comm's) accesses the memory of a tensor.
-// With device_api.h and dtype.h, these are the only headers it may include.
-// The kernels addon exports a pointer to a TensorApi as a JavaScript external named `tensorApi`.
+// Other addons may include only this header, device_api.h and dtype.h. The kernels addon exports a pointer to
+// a TensorApi as a JavaScript external named `tensorApi`.
 #pragma once
 
 #include <stdint.h>
@@ -29,8 +29,8 @@ struct MtlTensorApi {
   int (*retain)(uint64_t handle, struct MtlTensorMemory* memory, uint64_t* hold);
   // Releases the memory that `retain` kept, once, on any thread.
   void (*release)(uint64_t hold);
-  // Returns the streams and events of a device (DeviceKind of core/backend.h); null if it has none or is not
-  // open.
+  // Returns the streams and events of a device (DeviceKind of core/backend.h); null if the device has none or
+  // is not open.
   const struct MtlDeviceApi* (*device_api)(int32_t device);
 };
 

@@ -12,7 +12,7 @@ namespace mtl {
 namespace {
 
 constexpr size_t kAlignment = 64, kHugePage = size_t{2} << 20;
-// Blocks from this size on are mapped, not taken from the C library.
+// Blocks of at least this size are mapped instead of taken from the C library.
 constexpr size_t kLargeBlock = size_t{8} << 20;
 
 // Maps memory that begins at a huge page. Returns null if the system has none.
@@ -30,8 +30,8 @@ void* map_memory(size_t bytes) {
 
 }  // namespace
 
-// Large blocks are mapped: once some of them were freed, the C library would take others from its heap, which
-// keeps memory below blocks in use.
+// Large blocks are mapped. After some were freed, the C library would take other large blocks from its heap,
+// which keeps memory below blocks in use.
 void* reserve_memory(size_t bytes) {
   void* data = nullptr;
   if (bytes >= kLargeBlock) {

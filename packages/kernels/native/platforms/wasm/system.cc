@@ -19,5 +19,5 @@ Status find_in_library(const char* path, const char*, void**) {
 
 }  // namespace mtl
 
-// Registers the destructor of a variable that is thread_local: they live as long as the module.
+// Registers no destructor for thread_local variables, because they live as long as the module.
 extern "C" int __cxa_thread_atexit(void (*)(void*), void*, void*) { return 0; }

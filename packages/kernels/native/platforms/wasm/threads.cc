@@ -1,5 +1,6 @@
-// A pool of threads, each an instance of the module on the same memory. JavaScript starts them, and they may
-// come late or never: a thread that is ready takes the next part of a call, and so does the calling thread.
+// A pool of threads. Each is an instance of the module on the same memory. JavaScript starts them, possibly
+// late or never. Therefore the calling thread and all ready threads take the next task of a call until none
+// is left.
 #include "backends/cpu/threads.h"
 
 #include <atomic>
@@ -16,8 +17,8 @@ namespace {
 
 constexpr int kMostThreads = 1024;
 
-// The parts of one call: its number, how many parts it has, and the next part to take. In one word, so that a
-// thread that comes late cannot take a part of a call that has ended.
+// The tasks of a call: the call's number, the number of tasks, and the next task. They are in a single word,
+// so that a late thread cannot take a task of a call that has ended.
 struct Parts {
   uint32_t call;
   uint16_t count, next;
@@ -29,7 +30,7 @@ std::atomic<Parts> parts{Parts{0, 0, 0}};
 void (*call_body)(const void* context, int thread);
 const void* call_context;
 std::atomic<int32_t> num_finished{0};
-// The number of the call again, for threads that sleep.
+// A copy of the call's number for sleeping threads.
 std::atomic<int32_t> call_number{0};
 std::atomic<int32_t> num_sleeping{0};
 
@@ -80,7 +81,7 @@ void run_on_threads(int count, void (*body)(const void* context, int thread), co
   run_parts();
   int polls = 0;
   for (int32_t finished = num_finished.load(); finished < count; finished = num_finished.load()) {
-    // a thread that lost its core gets it sooner if this one sleeps
+    // a thread that lost its core gets it back sooner if this thread sleeps
     if (++polls > kPolls) wait_while(&num_finished, finished, 50000);
   }
 }

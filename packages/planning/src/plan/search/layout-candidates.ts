@@ -24,7 +24,7 @@ export interface LayoutCandidate extends RecordedSizes, SearchedSettings {
   readonly recomputation: Recomputation;
 }
 
-/** The constraints of candidates: numbers that sizes must divide, and settings that are fixed. */
+/** The constraints of candidates: numbers that sizes must divide, and fixed settings. */
 export interface CandidateSpace extends Pick<SearchedRun, 'values' | 'model' | 'gpusPerNode'> {
   readonly numProcesses: number;
   readonly numLayers: number;
@@ -60,8 +60,7 @@ export function layoutCandidates(space: CandidateSpace): LayoutCandidate[] {
 }
 
 /**
- * Returns the ways to divide processes along axes, in an order in which the sizes of the first axes change
- * last.
+ * Returns the ways to divide processes along axes. In their order, the sizes of the first axes change last.
  */
 function sizesAlong(
   [first, ...others]: readonly SearchedAxis[],
@@ -187,7 +186,7 @@ function flagsOfSizes(candidate: LayoutCandidate, axes: readonly SearchedAxis[])
   );
 }
 
-/** The axes of experts, sorted so that a size which defaults to another size comes after it. */
+/** The axes of experts, sorted so that a size which defaults to another size follows this size. */
 const axesOfExpertFlags = [...axesOfExperts].sort(
   (a, b) => Number(axisFacts[a.axis].like !== undefined) - Number(axisFacts[b.axis].like !== undefined),
 );
@@ -224,7 +223,7 @@ export function candidateFlags(candidate: LayoutCandidate, given: ReadonlySet<st
 }
 
 /**
- * Returns the settings of a layout that flags determine, which a search keeps. `checkLayoutFlags` has checked
+ * Returns the settings of a layout that flags determine. A search keeps them. `checkLayoutFlags` has checked
  * them.
  */
 export function fixedLayout({ values, given }: ResolvedFlags): Partial<LayoutCandidate> {
@@ -241,14 +240,14 @@ export function fixedLayout({ values, given }: ResolvedFlags): Partial<LayoutCan
     fixed.chunks = values['num-virtual-stages-per-pipeline-rank']!;
   }
   if (given.has('micro-batch-size')) fixed.microBatch = values['micro-batch-size']!;
-  // not only flags count, because a checkpoint may determine this value, too
+  // a checkpoint may also determine this value, so not only flags count
   if (values['recompute-granularity'] !== undefined) fixed.recomputation = values['recompute-granularity'];
   const schedule = values['pipeline-schedule'];
   if (schedule !== undefined) fixed.schedule = schedule as LayoutCandidate['schedule'];
   return fixed;
 }
 
-/** The layouts that a profile's program supports; `fixed` are settings that it always has. */
+/** The layouts that a profile's program supports. `fixed` are settings that it always has. */
 type OfferedLayouts = Pick<
   CandidateSpace,
   'schedules' | 'leastInterleavedStages' | 'recomputations' | 'offered'
@@ -265,7 +264,7 @@ export function offeredLayouts({ software }: Profile): OfferedLayouts {
     return {
       schedules: ['1f1b', 'zb-h1', 'interleaved'],
       leastInterleavedStages: 2,
-      // selective recomputation is left out: attention keeps no scores, so it would save nothing
+      // selective recomputation is left out, because attention keeps no scores, and nothing would be saved
       recomputations: ['none', 'full'],
       offered: {},
       fixed: {},
@@ -278,7 +277,7 @@ export function offeredLayouts({ software }: Profile): OfferedLayouts {
     recomputations: layouts.recomputations,
     offered: {
       ...(layouts.sequenceParallel ? {} : { sequenceParallel: [false] }),
-      // only strategies are offered that shard no other states than the program does
+      // only strategies are offered that shard no other states than the program
       dataParallelShardingStrategy: shardingStrategies.filter((strategy) =>
         storeOfStrategy(strategy).divides.every((state) => state === 'optimizer' && distributedOptimizer),
       ),
@@ -335,7 +334,7 @@ interface CheckLayoutFlagsOptions {
 }
 
 /**
- * Refuses layout flags that a search cannot keep, and a run whose batch size depends on its layout.
+ * Rejects layout flags that a search cannot keep, and a run whose batch size depends on its layout.
  *
  * @throws ConfigurationError `MTL_PLAN_LAYOUT`; `MTL_FLAG_REQUIRED` without a global batch size
  */

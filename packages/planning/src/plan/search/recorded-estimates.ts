@@ -35,7 +35,7 @@ export interface RecordedEstimatesOptions {
   readonly profile: Profile;
   readonly numLayers: number;
   readonly globalBatchSize: number;
-  /** Whether the reduction of gradients and the gathering of parameters overlap with passes. */
+  /** True for each of gradient reduction and parameter gathering if it overlaps with passes. */
   readonly overlaps: { readonly reduction: boolean; readonly gather: boolean };
   /** Returns the configuration of a candidate; undefined if it is invalid. */
   readonly configure: (candidate: LayoutCandidate) => PretrainingConfiguration | undefined;
@@ -46,22 +46,22 @@ interface Composed {
   /** The costs of each chunk, in the order of the model. */
   readonly chunks: readonly PartCost[];
   readonly numMicroBatches: number;
-  /** Seconds of a message from one stage to the next, with the receivers' work on it. */
+  /** Seconds of a message from one stage to the next, including the receivers' work. */
   readonly message: number;
   readonly gather: number;
   /** Seconds of the step after the passes. */
   readonly end: number;
   /**
-   * For each rank, the bytes that do not depend on micro-batches in flight, and the largest temporary memory
-   * of a pass.
+   * The bytes of each rank that do not depend on micro-batches in flight, and the largest temporary memory of
+   * a pass.
    */
   readonly fixedBytes: readonly number[];
 }
 
 /**
- * Estimates layouts from recordings of small runs (`recordParts`). There is one recording for each
- * combination of tensor-parallel size, micro-batch size, recomputation and sequence parallelism, with and
- * without a pipeline. For layers with experts, there is also one for each way to shard them.
+ * Estimates layouts from recordings of small runs (`recordParts`). There is a recording for each combination
+ * of tensor-parallel size, micro-batch size, recomputation and sequence parallelism, with and without a
+ * pipeline. For layers with experts, there is also a recording for each way to shard the experts.
  */
 export class RecordedEstimates {
   readonly #options: RecordedEstimatesOptions;
@@ -96,8 +96,8 @@ export class RecordedEstimates {
   }
 
   /**
-   * Estimates a layout again by simulating its schedule, which is more accurate and slower. Fewer
-   * micro-batches are simulated, and the others are extrapolated.
+   * Estimates a layout again by simulating its schedule, which is more accurate and slower. Only some
+   * micro-batches are simulated; the time of the others is extrapolated.
    */
   async refined(candidate: LayoutCandidate): Promise<LayoutEstimate | undefined> {
     const composed = await this.#composed(candidate, candidate.schedule === 'zb-h1' ? 'zb-h1' : '1f1b');
@@ -171,7 +171,7 @@ export class RecordedEstimates {
     const { profile, numLayers, globalBatchSize, overlaps } = this.#options;
     const { pipeline: p, chunks: v, data: d } = candidate;
     const numMicroBatches = globalBatchSize / d / candidate.microBatch;
-    // embedding and head are equal in all recordings, so one is chosen
+    // embedding and head are equal in all recordings, so any recording can be used
     const [, parts] = [...recorded].find(([kind]) => isOfExperts(kind)) ?? [...recorded][0]!;
     const kinds = this.#kinds!;
     const sumLayers = (chunk: number): PartCost => {
@@ -228,7 +228,7 @@ export class RecordedEstimates {
           ownPart(state, 'parameters', state.parameters) +
           ownPart(state, 'gradients', state.gradients) +
           ownPart(state, 'optimizer', state.optimizer) +
-          // plus one message that waits to be sent, and one that was received
+          // adds a message that waits to be sent, and a message that was received
           (rank === p - 1 ? 1 : 2) * boundary +
           temporary(rank === p - 1 ? 'last' : 'others'),
       ),
@@ -258,9 +258,9 @@ function boundaryBytes({ message }: RecordedCosts): number {
 }
 
 /**
- * Adjusts the bytes that a pass keeps. A pass is recorded with its output, but without its input, which
- * existed before. The output is freed once it is sent. The first chunk therefore keeps less, and the last
- * chunk, which sends no output, more.
+ * Adjusts the bytes that a pass keeps. The recording of a pass contains its output, but not its input, which
+ * existed before. The output is freed once it is sent. Therefore the first chunk keeps less. The last chunk
+ * sends no output and keeps more.
  */
 const keeping = (part: PartCost, bytes: number): PartCost => ({ ...part, kept: part.kept + bytes });
 

@@ -13,9 +13,9 @@ import { windowOfAllLayers } from '@mtl/models/internal';
 import { findRecipe } from '@mtl/runs/internal';
 import { recordRun, smallestBucket } from '../record-run.js';
 
-/** The time and memory of a part of the model on one rank. */
+/** The time and memory of a layer, or of embedding and head, on one rank. */
 export interface PartCost {
-  /** Seconds of the passes of one micro-batch. */
+  /** Seconds of the passes of a micro-batch. */
   readonly forward: number;
   readonly backward: number;
   /** Seconds of the two halves of the backward pass; 0 if it is not split. */
@@ -23,7 +23,7 @@ export interface PartCost {
   readonly backwardWeight: number;
   /** Seconds of the gradient norm and the update. */
   readonly end: number;
-  /** The number of buckets in which replicas reduce its gradients. */
+  /** The number of buckets in which replicas reduce the gradients. */
   readonly numBuckets: number;
   /** Bytes that a micro-batch keeps from the forward to the backward pass. */
   readonly kept: number;
@@ -42,7 +42,7 @@ export interface PartCost {
 /** The kinds of layers in a model: with or without experts, and with or without the model's window. */
 export type LayerKind = `${'dense' | 'expert'}${'' | ' with window'}`;
 
-/** Returns whether layers of a kind have experts. */
+/** Returns true if layers of a kind have experts. */
 export const isOfExperts = (kind: LayerKind): boolean => kind.startsWith('expert');
 
 /** Returns the options of a model whose layers are all of one kind. */
@@ -57,9 +57,7 @@ export interface RecordedCosts {
   /** The costs of the first and the last stage without their layers. */
   readonly first: PartCost;
   readonly last: PartCost;
-  /**
-   * Bytes that a pass needs in addition to the bytes that are kept, on the last stage and on other stages.
-   */
+  /** Bytes that a pass needs temporarily, on the last stage and on other stages. */
   readonly temporary: { readonly last: number; readonly others: number };
   /** The message between stages; absent without a pipeline. */
   readonly message: RecordedMessage | undefined;
@@ -76,9 +74,9 @@ interface RecordPartsOptions {
 }
 
 /**
- * Records runs with one and with two layers of one kind on each stage. The difference is the cost of a layer;
- * the rest is the cost of embedding and head. Without a pipeline, embedding and head are on the same stage
- * and share a tied weight.
+ * Records runs with one and with two layers of a kind on each stage. The difference is the cost of a layer,
+ * and the rest is the cost of embedding and head. Without a pipeline, embedding and head are on the same
+ * stage and share a tied weight.
  */
 export async function recordParts(
   configuration: PretrainingConfiguration,
@@ -152,7 +150,7 @@ async function measureEnds(
 
 /**
  * Returns the data-parallel size of a recorded run. It is at least two, because the number of buckets is the
- * same for all larger sizes, and large enough that each expert has two replicas.
+ * same for all larger sizes. It is large enough that each expert has two replicas.
  */
 function chooseDataSize(copy: number, expert: number): number {
   let size = 2;
@@ -168,7 +166,7 @@ function makeProxy(
   const { rampup: _, ...rest } = training;
   const numMicroBatches = 2;
   const layout = isOfExperts(kind) ? parallel : withoutExperts(parallel);
-  // the numbers of ranks in a stage that hold one replica of the model, and one of its experts
+  // the numbers of ranks in a stage for one replica of the model, and for one replica of its experts
   const { size } = copyOfModel(parallel);
   const copy = size / parallel.pipelineModelParallelSize;
   const experts = meshOfRun(parallel).numShards('expert') / parallel.pipelineModelParallelSize;
@@ -178,7 +176,7 @@ function makeProxy(
     numLayers: numStages * layersOfStage,
     ...modelOfKind(kind),
   };
-  // --load-hf is removed, because its model has another number of layers; the vocabulary size is already
+  // --load-hf is removed, because its model has another number of layers. The vocabulary size is already
   // known
   const { loadHuggingFace: __, ...checkpoint } = configuration.checkpoint;
   const adapted = findRecipe(configuration).adapters.selectAmongLayers({ ...configuration, model: ofKind });

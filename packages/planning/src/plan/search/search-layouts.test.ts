@@ -124,8 +124,8 @@ describe('searchLayouts', () => {
     );
     const profile = loadProfile('h100-80gb');
     const { layouts, numCandidates } = await searchLayouts({ flags, numProcesses: 4, profile });
-    // one stage and two replicas; or two stages with 1F1B, with a split backward pass, or with two chunks;
-    // each with and without sequence parallelism
+    // the candidates are one stage with two replicas, or two stages with 1F1B, with a split backward pass, or
+    // with two chunks, each with and without sequence parallelism
     expect(numCandidates).toBe(2 * 2 + 3 * 2);
     expect(layouts.map(readMesh).sort()).toEqual([
       [2, 1, 2],
@@ -184,7 +184,7 @@ describe('searchLayouts', () => {
     } as const;
     const estimate = await estimates.estimate({ ...one, ...settings });
     const { ranks } = await planRun(configuration, { profile });
-    // for this model the embedding dominates, so the estimate is less precise
+    // the embedding dominates in this model, so the estimate is less precise
     expect(estimate!.memoryBytes / ranks[0]!.memoryBytes).toBeCloseTo(1, 1);
   });
 
@@ -256,7 +256,7 @@ describe('searchLayouts', () => {
     expect(all).toBeLessThan(some);
   });
 
-  /** A model with experts in half of its layers, which have most of its parameters. */
+  /** A model with experts in half of its layers. The experts have most of its parameters. */
   const experts: RunOptions = {
     model: {
       swiglu: true,
@@ -316,8 +316,7 @@ describe('searchLayouts', () => {
     });
     const [{ plan, estimatedSeconds, estimatedBytes }] = found.layouts as [FoundLayout];
     const bytes = Math.max(...plan.ranks.map(({ memoryBytes }) => memoryBytes));
-    // the estimate of dense layers includes an adapter that they do not have, which matters for such a small
-    // model
+    // the estimate of dense layers includes an adapter that they lack, which matters for such a small model
     expect(Math.abs(estimatedSeconds / plan.iterationSeconds - 1)).toBeLessThan(0.1);
     expect(Math.abs(estimatedBytes / bytes - 1)).toBeLessThan(0.1);
   });
@@ -383,7 +382,7 @@ describe('searchLayouts', () => {
       onProgress: (progress) => told.push(progress),
     });
     await expect(refused).rejects.toMatchObject({ expected: expect.stringMatching(/^about 86\d\.\d MiB, /) });
-    // 12 plans that end at a rank which does not fit, then 3 full plans of the layouts with the smallest
+    // 12 plans end at a rank that does not fit, and 3 full plans are for the layouts with the smallest
     // estimates
     expect(told.at(-1)!.numPlanned + 1).toBe(12 + 3);
   });

@@ -66,7 +66,7 @@ export interface SearchProgress {
   readonly numEstimated: number;
   readonly numCandidates: number;
   readonly numPlanned: number;
-  /** Number of full plans that fit. The search ends when it reaches `numWanted`. */
+  /** The number of full plans that fit. The search ends when it reaches `numWanted`. */
   readonly numFound: number;
   readonly numWanted: number;
 }
@@ -85,21 +85,22 @@ export interface FoundLayout {
 
 export interface LayoutSearch {
   readonly numCandidates: number;
-  /** Number of candidates that fit according to their estimates. */
+  /** The number of candidates that fit according to their estimates. */
   readonly numFitting: number;
   /** Layouts that fit, in the order of increasing time. */
   readonly layouts: readonly FoundLayout[];
 }
 
 /**
- * Candidates are kept if their estimate exceeds the memory by up to this factor, because estimates may be too
- * high.
+ * Candidates are kept if their estimate exceeds the memory by at most this factor, because estimates may be
+ * too high.
  */
 const recordedMargin = 1.05;
 
 /**
- * Finds the fastest layouts of a run that fit into memory. Every candidate is estimated; candidates share
- * recorded passes, so few recordings are needed. The best candidates get full plans, which are returned.
+ * Finds the fastest layouts of a run that fit into memory. Every candidate is estimated. Candidates share
+ * recorded passes, so few recordings are needed. The search makes and returns full plans of the best
+ * candidates.
  *
  * @throws ConfigurationError `MTL_OPTION`; `MTL_PLAN_LAYOUT` if no layout divides the model or fits, and for
  *   layout flags that candidates cannot have; if no candidate is valid, the errors of the first candidate's
@@ -127,7 +128,7 @@ export async function searchLayouts(options: SearchLayoutsOptions): Promise<Layo
     .filter((each) => each.memoryBytes <= mostBytes)
     .sort((a, b) => a.seconds - b.seconds);
   const first = await nearest(fitting, refine);
-  // the remaining candidates follow, in case too few of the first ones fit
+  // the remaining candidates follow, in case too few of the first candidates fit
   const tried = new Set(first.map(({ candidate }) => candidate));
   const layouts: FoundLayout[] = [];
   const tooLarge: Estimated[] = [];
@@ -178,7 +179,8 @@ interface Context {
 }
 
 /**
- * Checks the flags that do not depend on the layout. @throws their errors, and errors of `checkLayoutFlags`
+ * Checks the flags that do not depend on the layout. @throws the errors of this check and of
+ * `checkLayoutFlags`
  */
 async function openContext(options: SearchLayoutsOptions): Promise<Context> {
   const loaded = await readLoadedFlags(withAdded(options, { added: {}, loaded: undefined }));
@@ -186,7 +188,7 @@ async function openContext(options: SearchLayoutsOptions): Promise<Context> {
   try {
     validateConfiguration(resolved, { worldSize: options.numProcesses });
   } catch (error) {
-    // other errors may be caused by the layout, so a candidate may still be valid
+    // the layout may be the cause of other errors, so a candidate may still be valid
     if (!MtlError.isInstance(error) || error.code === 'MTL_FLAG_REQUIRED') throw error;
   }
   const isRecorded = options.profile.software.operations === 'recorded';
@@ -257,8 +259,8 @@ function configured(
 }
 
 /**
- * Returns estimates of the candidates. If no candidate with some micro-batch size fits, larger micro-batches
- * are skipped, so that their passes need not be recorded.
+ * Returns estimates of the candidates. If no candidate with a certain micro-batch size fits, larger
+ * micro-batches are skipped, so that their passes need not be recorded.
  */
 async function estimateCandidates(
   candidates: readonly LayoutCandidate[],
@@ -295,7 +297,10 @@ async function estimateCandidates(
 /** The settings that do not affect passes. */
 const settingsAfterPasses = searchedSettings.filter(({ changesPasses }) => !changesPasses);
 
-/** How many candidates of a kind, and how many kinds, get refined estimates, which may change their order. */
+/**
+ * the number of candidates per kind, and the number of kinds, that get refined estimates, which may change
+ * their order
+ */
 const [perKind, numKinds] = [3, 12];
 
 /** Returns refined estimates of the first candidates of the first kinds, in the order of increasing time. */
@@ -393,7 +398,7 @@ const numSmallest = 3;
 const smallest = (layouts: readonly Estimated[]): readonly Estimated[] =>
   layouts.toSorted((a, b) => a.memoryBytes - b.memoryBytes).slice(0, numSmallest);
 
-/** Plans layouts fully, and returns them with the memory of the rank that needs the most. */
+/** Makes full plans of layouts, and returns them with the memory of the rank that needs the most. */
 async function plannedWhole(
   layouts: readonly Estimated[],
   { onPlan, ...context }: Context & { readonly onPlan: () => void },

@@ -15,25 +15,25 @@ export interface AdaptedRun extends AdaptedConfiguration {
   readonly checkpoint: CheckpointConfiguration;
 }
 
-/** Adapters of one kind of model: small low-rank factors that are trained instead of the weights. */
+/** Adapters of a kind of model: small low-rank factors that are trained instead of the weights. */
 export interface ModelAdapters<Model extends TransformerConfiguration> {
   /** Returns the options that adapters add to the model's stages; no options without adapters. */
   makeLayerOptions(configuration: AdaptedConfiguration, model: Model): LayerFactoryOptions;
   /** Returns the number of parameters of the adapters; undefined if the model itself is trained. */
   numParameters(configuration: AdaptedConfiguration, model: Model): number | undefined;
   /**
-   * Returns the number of adapter parameters that are used for one token, which passes only its chosen
+   * Returns the number of adapter parameters for a single token, which passes only through its chosen
    * experts.
    */
   numActiveParameters(configuration: AdaptedConfiguration, model: Model): number | undefined;
   /**
    * Returns the configuration for a model with fewer kinds of layers than the run's model. Targets without
-   * such a layer are left out.
+   * such layers are left out.
    */
   selectAmongLayers(configuration: Pick<PretrainingConfiguration, 'lora' | 'model'>): AdaptedConfiguration;
   /**
-   * Opens the adapters that a run begins with. Also checks before the run that the run's own adapters can be
-   * written after it.
+   * Opens the adapters that a run begins with. Also checks at the start of the run that its own adapters can
+   * be written at its end.
    *
    * @throws ConfigurationError MTL_HUGGING_FACE_EXISTS; errors of the format
    */

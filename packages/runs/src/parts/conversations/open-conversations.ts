@@ -28,8 +28,8 @@ export interface OpenedConversations extends Pick<ConversationDatasets, 'train' 
 }
 
 /**
- * Reads the conversations that the flags name; returns undefined if there are none. Every process reads all
- * conversations, and gets the same result.
+ * Reads the conversations that the flags name; returns undefined if the flags name none. Every process reads
+ * all conversations, with the same result.
  *
  * @throws DataError MTL_DATA_CONVERSATION, MTL_CHAT_TEMPLATE, MTL_DATA_*; ConfigurationError MTL_FLAG_*
  */
@@ -39,7 +39,7 @@ export async function openConversations(
   const flags = new FlagReader(resolved);
   const files = conversationConfiguration(flags);
   if (files === undefined) return undefined;
-  // all required flags are checked first; a later error would name only the first one that is missing
+  // checks all required flags first, so that one error names all missing flags
   checkRequiredFlags(flags, { preset: resolved.preset, argv: resolved.argv ?? [] });
   const options = chooseTokenizer(flags);
   if (options === undefined) {
@@ -122,8 +122,8 @@ function listNotes(counts: ConversationCounts, long: ConversationConfiguration['
 }
 
 /**
- * Returns the samples of a run that is trained on conversations. An epoch has every conversation once, and is
- * filled up with empty samples to whole global batches.
+ * Returns the samples of a run that is trained on conversations. An epoch contains every conversation once,
+ * and empty samples that complete its last global batch.
  *
  * @throws UsageError MTL_CONVERSATIONS if the conversations were not read
  */

@@ -31,7 +31,7 @@ export function listEndTokens(tokenizer: Tokenizer): readonly number[] {
   }
 }
 
-/** Returns the tokens that end an answer: the end of the turn, and tokens that begin a next turn. */
+/** Returns the tokens that end an answer: the end of the turn, and tokens that begin a new turn. */
 function listTokens(turn: EndOfTurn | undefined): readonly number[] {
   if (turn === undefined) return [];
   return [turn.token, ...(turn.unwritten?.markers ?? []).map(({ token }) => token)];

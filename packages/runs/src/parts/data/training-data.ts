@@ -6,7 +6,7 @@ import { ConfigurationError, DataError } from '@mtl/errors';
 import type { NumberedBatch } from '@mtl/layout';
 import { NumMicroBatches } from '@mtl/optimizer';
 import { createTokenizer, type Tokenizer } from '@mtl/tokenizers';
-import { findRecipe } from '../models/recipe-of.js';
+import { findRecipe } from '../models/find-recipe.js';
 
 export interface TrainingData {
   readonly datasets: SplitDatasets<NumberedBatch>;
@@ -19,8 +19,8 @@ export interface OpenTrainingDataOptions {
   /** The directory in which the bundled corpus is prepared. */
   readonly corpusDirectory: string;
   /**
-   * True if an index that cannot be stored is an error. If false, every run builds the index again. Default:
-   * false.
+   * True if an index that cannot be stored is an error. If false, every run then builds the index again.
+   * Default: false.
    */
   readonly mustKeepIndices?: boolean;
   readonly onMessage: (text: string) => void;
@@ -61,7 +61,7 @@ export async function openTrainingData(
     tokenizer,
     numSamples: {
       train: trainSamples ?? batches.samplesAfter(trainIterations, start),
-      // the number of samples of one evaluation: every evaluation reads the same samples
+      // the number of samples of a single evaluation, because every evaluation reads the same samples
       valid: evalIterations * globalBatchSize,
       test: 0,
     },

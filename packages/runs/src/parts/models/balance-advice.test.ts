@@ -25,9 +25,9 @@ function giveAdvice(
 
 describe('balanceAdvice', () => {
   it('says what balanced layers would gain', () => {
-    // computed by hand: with 1F1B, two stages take 3 (6 + 4.46) a micro-batch, the time of the slower stage,
-    // and once 3 * 6 of the other stage. Balanced, they take 3 (4 + 4.46) a micro-batch and once 3 * 8. With
-    // 0.01 for the embedding: (8 * 31.4 + 18) / (8 * 25.4 + 24)
+    // computed by hand. With 1F1B, two stages take 3 (6 + 4.46) per micro-batch, the time of the slower
+    // stage, plus 3 * 6 for the other stage. Balanced, they take 3 (4 + 4.46) per micro-batch plus 3 * 8.
+    // With 0.01 for the embedding: (8 * 31.4 + 18) / (8 * 25.4 + 24)
     expect(giveAdvice(2)).toBe(
       'the head is as much work as 4.5 layers: with --pipeline-model-parallel-layout balanced (8, 4) a step would be about 18 % faster',
     );

@@ -90,7 +90,7 @@ export const bertRecipe: ModelRecipe<BertModelConfiguration, MaskedStageBatch, B
     readHuggingFaceBert({
       directory,
       makeVocabularySizeDivisibleBy: configuration.model.makeVocabSizeDivisibleBy,
-      // if flags request the sentence-order head, it is loaded only if the directory has it
+      // a sentence-order head that flags request is loaded only if the directory has it
       ...(requireBert(configuration).sentenceOrderHead ? {} : { sentenceOrderHead: false }),
     }),
   saveHuggingFace: ({ tokenizer, ...options }) =>
@@ -102,8 +102,8 @@ export const bertRecipe: ModelRecipe<BertModelConfiguration, MaskedStageBatch, B
 };
 
 /**
- * Returns a function that makes the outline of samples for stages in the middle. Undefined for packed
- * samples: every layer must then know where samples begin and end.
+ * Returns a function that makes the outline of samples for stages in the middle. Returns undefined for packed
+ * samples, because every layer must then know where samples begin and end.
  */
 function chooseOutline(
   dataset: SampleDataset<MaskedStageBatch>,
@@ -121,12 +121,12 @@ function chooseOutline(
 /** The number of masks that are shown, each from another sample, and the number of candidates. */
 const numMasks = { shown: 4, tried: 32 };
 const numMasksOfBrief = { shown: 2, tried: 8 };
-/** The number of words that are shown for a mask, each with its probability. */
+/** The number of words shown for a mask, each with its probability. */
 const numWords = 5;
 /** The number of tokens that are shown on either side of a mask. */
 const numAround = 10;
 
-/** A mask of a sample, and the model's prediction for it. */
+/** A masked position of a sample, and the model's prediction for it. */
 interface Filled {
   readonly batch: MaskedTokenBatch;
   /** Index of the mask among the sample's masks. */
@@ -136,9 +136,9 @@ interface Filled {
 }
 
 /**
- * Fills some masks of held-out text, as a first impression of what a BERT has learned. Among the first
- * samples, it chooses masks whose context informs the model most: the word's probability is highest relative
- * to its mean over all masks. Returns undefined if no stage holds the whole model.
+ * Fills some masks of held-out text, as a first impression of a BERT's knowledge. Among the first samples, it
+ * chooses the masks with the most informative context: those words have the highest probability relative to
+ * their mean over all masks. Returns undefined if no stage has the whole model.
  */
 async function filledMasks(
   options: ShowOptions<MaskedStageBatch, BertStage>,
@@ -151,7 +151,7 @@ async function filledMasks(
   const { shown, tried } = isBrief ? numMasksOfBrief : numMasks;
   const all: Filled[] = [];
   for (let number = 0; number < dataset.length && all.length < tried; number++) {
-    // the cast is right: datasets return whole samples, never an outline
+    // the cast is safe, because datasets return complete samples, never an outline
     const batch = dataset.sample(number) as MaskedTokenBatch;
     const index = loneliestMask(batch, mask);
     if (index === undefined) continue;
@@ -186,8 +186,8 @@ function formatLine({ batch, index, probabilities }: Filled, tokenizer: Tokenize
 }
 
 /**
- * Returns the index of the mask that shows `[MASK]` and is farthest from other such masks and from the ends
- * of the sample.
+ * Returns the index of the visible `[MASK]` that is farthest from other masks and from the ends of the
+ * sample.
  */
 function loneliestMask(batch: MaskedTokenBatch, mask: number): number | undefined {
   const positions = batch.maskedPositions.subarray(0, batch.numMasked);

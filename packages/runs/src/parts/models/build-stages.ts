@@ -19,8 +19,8 @@ import {
   muonWith,
 } from '@mtl/optimizer';
 import type { TrainingProcesses } from '../ranks/training-processes.js';
+import { findRecipe } from './find-recipe.js';
 import { type ModelChunk, type ModelPartOptions, modelPart, type RankModel } from './model-part.js';
-import { findRecipe } from './recipe-of.js';
 
 /** The part of a run's model on one rank. */
 export type RankStages = RankModel<NumberedBatch, ModelChunk<NumberedBatch>>;
@@ -52,7 +52,7 @@ export function buildStages(
   });
 }
 
-/** Allocates the parameters of a rank's part with initial values, and returns them with their optimizer. */
+/** Allocates a rank's parameters with initial values, and returns them with their optimizer. */
 export function createOptimizer(
   { configuration, processes }: Omit<PartedRun, 'onMessage'>,
   { part }: { readonly part: RankStages },
@@ -75,7 +75,7 @@ interface OptimizedConfiguration {
     | 'weightDecay'
     | 'clipGrad'
   >;
-  /** How the learning-rate schedule is chosen. Default: the configuration's schedule. */
+  /** The settings that determine the learning-rate schedule. Default: the configuration's schedule. */
   readonly checkpoint?: Pick<CheckpointConfiguration, 'schedule'>;
   readonly parallel: Pick<ParallelConfiguration, 'cudaGraphs'> & OptimizedLayout;
   readonly training: Pick<TrainingConfiguration, 'seed'>;
@@ -91,11 +91,11 @@ interface TrainingOptimizerOptions {
   readonly processes: TrainingProcesses;
   readonly device: Device;
   readonly dtype: DType;
-  /** False if every weight is loaded from a checkpoint before it is used. Default: true. */
+  /** False if a checkpoint is loaded into every weight before its first use. Default: true. */
   readonly initializes?: boolean;
 }
 
-/** Calls `trainingOptimizer` for this rank's part of a model. */
+/** Calls `trainingOptimizer` for this rank's stages. */
 export function optimizerOfPart<Batch>(
   part: Pick<RankModel<Batch, ModelChunk<Batch>>, 'parameters' | 'units' | 'stages'>,
   options: Pick<TrainingOptimizerOptions, 'configuration' | 'processes' | 'device' | 'dtype'>,
@@ -131,8 +131,8 @@ export function trainingOptimizer(options: TrainingOptimizerOptions): ModelOptim
     groups,
     overlapGradientReduction,
     overlapParameterGather,
-    // only on GPUs. On CPUs, a matmul that overwrites its output may sum in another order than one that adds
-    // to it, so all matmuls of gradients add
+    // only on GPUs. On CPUs, a matmul that overwrites its output may sum in another order than a matmul that
+    // adds to it, so all matmuls of gradients add
     writesFirstGradients: chooseMetaDevice(device) === 'meta-cuda' && !parallel.cudaGraphs,
   });
 }
@@ -154,9 +154,9 @@ function updateRule(
 }
 
 /**
- * Returns the dtype of Muon's Newton-Schulz iteration: bfloat16 for models in 16 bits if the hardware
- * supports it (GPUs, CPUs with AVX-512 bf16). A float32 model keeps float32, so that results of different
- * layouts can be compared.
+ * Returns the dtype of Muon's Newton-Schulz iteration. It is bfloat16 for 16-bit models if the hardware
+ * supports bfloat16 matmuls (GPUs, CPUs with AVX-512 bf16). A float32 model keeps float32, so that results of
+ * different layouts can be compared.
  */
 function newtonSchulzDtype({ device, dtype }: { readonly device: Device; readonly dtype: DType }) {
   if (dtype === 'float32') return 'float32';
@@ -164,7 +164,7 @@ function newtonSchulzDtype({ device, dtype }: { readonly device: Device; readonl
   return isGpu || hostInformation().multipliesBfloat16 ? 'bfloat16' : 'float32';
 }
 
-/** The dtype that a model computes in, by the name of its precision. */
+/** The dtype of a model's computation, by the name of the precision. */
 export const dtypeOfPrecision = {
   fp32: 'float32',
   bf16: 'bfloat16',

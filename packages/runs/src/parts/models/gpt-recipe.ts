@@ -100,8 +100,8 @@ export const gptRecipe: ModelRecipe<GptModelConfiguration, StageBatch, GptStage>
 };
 
 /**
- * Returns a function that makes the outline of samples for stages in the middle. Undefined if attention stops
- * at documents: every layer must then know where documents end.
+ * Returns a function that makes the outline of samples for stages in the middle. Returns undefined if
+ * attention stops at documents, because every layer must then know where documents end.
  */
 function chooseOutline(
   dataset: SampleDataset<StageBatch>,
@@ -142,7 +142,7 @@ async function gptSample(options: GptShowOptions): Promise<ModelSample | undefin
   const { tokens, stopTokens, text } = prompt;
   const whole = pipelineGroup === undefined ? stages.get(0)! : { stages, placement, group: pipelineGroup };
   const model = new GptLanguageModel(whole);
-  // a conversation may fill the whole context
+  // a conversation may fill the complete context
   if (tokens.length >= model.maximumContext) return undefined;
   const maxNewTokens = isBrief ? mostTokensOfBrief : mostTokens;
   const sampling = { model, tokenizer, prompt: tokens, stopTokens, maxNewTokens, seed: 1 };
@@ -178,10 +178,7 @@ async function findPrompt({
 /** The size of a micro-batch, in samples and tokens. */
 type Sized = NumberedBatch & { readonly batchSize: number; readonly sequenceLength: number };
 
-/**
- * For each balancing loss: the unit over which its mean is taken, and the number of these units in a
- * micro-batch.
- */
+/** For each balancing loss: the unit for its mean, and the number of these units in a micro-batch. */
 const meansOver = {
   aux_loss: { per: 'micro-batch', count: () => 1 },
   seq_aux_loss: { per: 'sequence', count: ({ batchSize }: Sized) => batchSize },
@@ -192,9 +189,9 @@ const meansOver = {
 } as const;
 
 /**
- * Returns the losses of a model's routers. Each is a mean over the layers with experts and over its units.
- * The weight of a loss is its coefficient times the number of layers, so the gradients equal the gradients of
- * the sum over layers. This matches Megatron-LM, which reports the same mean.
+ * Returns the losses of a model's routers. Each is a mean over its units and over the layers with experts.
+ * The weight of a loss is its coefficient times the number of layers, so its gradients equal those for a sum
+ * over layers. Megatron-LM reports the same mean.
  */
 export function expertLosses(model: GptModelConfiguration): readonly LossKind<Sized>[] {
   if (model.numExperts === undefined) return [];

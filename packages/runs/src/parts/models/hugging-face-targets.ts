@@ -3,10 +3,10 @@ import { adapterExports } from '@mtl/configuration/internal';
 import { ConfigurationError } from '@mtl/errors';
 
 /**
- * Checks before a run that the directory of --save-hf, or of another flag for exports, can be written after
- * the run.
+ * Checks at the start of a run that the directory of --save-hf, or of another flag for exports, can be
+ * written at the end.
  *
- * @throws ConfigurationError MTL_HUGGING_FACE_EXISTS when it holds files
+ * @throws ConfigurationError MTL_HUGGING_FACE_EXISTS when the directory contains files
  */
 export function checkHuggingFaceTarget(directory: string, flag = 'save-hf'): void {
   if (!existsSync(directory) || readdirSync(directory).length === 0) return;
@@ -18,14 +18,14 @@ export function checkHuggingFaceTarget(directory: string, flag = 'save-hf'): voi
 /** The flags that name directories for exports to other programs. */
 type RunExports = Parameters<typeof adapterExports>[0] & { readonly saveHuggingFace?: string | undefined };
 
-/** Returns the directories of exports that a run writes when it ends, by flag. */
+/** Returns the directories of exports that a run writes at its end, by flag. */
 export const exportsOfRun = (checkpoint: RunExports): Readonly<Record<string, string | undefined>> => ({
   'save-hf': checkpoint.saveHuggingFace,
   ...adapterExports(checkpoint),
 });
 
 /**
- * Refuses exports without --save if several processes hold shards of the model. Such exports are written from
+ * Rejects exports without --save if several processes hold shards of the model. Such exports are written from
  * the checkpoint, which is complete.
  *
  * @throws ConfigurationError MTL_FLAG_NEEDS without --save

@@ -11,9 +11,9 @@ const expected =
   'a module whose default export is a function from { layer, standard, model } to the block of that layer';
 
 /**
- * Runs the module of --model-blocks, which registers its blocks. It must run before the flags of a checkpoint
- * are read. A module named in a checkpoint is never run, for safety: only a module that the user names is.
- * Building a model fails if its blocks are not registered.
+ * Runs the module of --model-blocks, which registers its blocks. The module must run before the flags of a
+ * checkpoint are read. For safety, only a module that the user names is run, never a module that a checkpoint
+ * names. Building a model fails if its blocks are not registered.
  *
  * @throws ConfigurationError `MTL_MODEL_BLOCKS` if the value is not such a module
  */
@@ -29,7 +29,7 @@ async function blocksOfModule(path: string): Promise<ModelBlocks> {
   try {
     loaded = await import(pathToFileURL(resolve(path)).href);
   } catch (error) {
-    // the error comes from a package that the module uses
+    // the module called a package of this project, which threw the error
     if (MtlError.isInstance(error)) throw error;
     throw refusal(path, error instanceof Error ? error.message : String(error), error);
   }

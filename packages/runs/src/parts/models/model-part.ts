@@ -53,7 +53,7 @@ export interface ModelPartOptions<Model extends TransformerConfiguration, Chunk>
   readonly onMessage: (text: string) => void;
 }
 
-/** The part of a model on one rank, and the pipeline that runs it together with the other ranks. */
+/** The model's stages on one rank, and the pipeline that runs them together with the other ranks. */
 export interface RankModel<Batch, Chunk> {
   readonly stages: ReadonlyMap<number, Chunk>;
   readonly parameters: readonly Parameter[];
@@ -69,7 +69,7 @@ export interface RankModel<Batch, Chunk> {
   dispose(): void;
 }
 
-/** Splits a model into stages as flags request, and builds this rank's part. All ranks call it. */
+/** Splits a model into stages as the flags request, and builds this rank's stages. All ranks call it. */
 export function modelPart<Model extends TransformerConfiguration, Batch, Chunk extends ModelChunk<Batch>>(
   options: ModelPartOptions<Model, Chunk>,
 ): RankModel<Batch, Chunk> {
@@ -137,8 +137,8 @@ export function modelPart<Model extends TransformerConfiguration, Batch, Chunk e
 }
 
 /**
- * Returns options of passes for ranks whose parameters have replicas. A pass waits for the gather of a
- * parameter before reading it, and the backward pass starts reductions.
+ * Returns options of passes for ranks whose parameters have replicas. A pass waits until a parameter is
+ * gathered before reading it, and the backward pass starts reductions.
  */
 function amongReplicas(
   parameters: readonly Parameter[],
@@ -177,8 +177,8 @@ function onceEach(say: (text: string) => void): (text: string) => void {
 }
 
 /**
- * Returns the function that is called with the reason why passes of this rank are not recorded. The reason
- * must reach rank 0: other ranks may have it, but only rank 0 prints messages.
+ * Returns the function that receives the reason why passes of this rank are not recorded. The reason must
+ * reach rank 0, which alone prints messages.
  */
 function listenForRefusal(
   { groups, isFirst }: TrainingProcesses,
@@ -188,7 +188,9 @@ function listenForRefusal(
   return (text) => process.emitWarning(`rank ${groups.world?.rank}: ${text}`, { code: 'MTL_CUDA_GRAPHS' });
 }
 
-/** A chunk of a model on a rank: one pipeline stage, or one of several with a virtual pipeline. */
+/**
+ * A chunk of a model on a rank: the rank's pipeline stage, or one of several chunks with a virtual pipeline.
+ */
 export interface ModelChunk<Batch> extends Stage<Batch> {
   readonly parameters: readonly Parameter[];
   /** The numbers of rows that each layer's experts receive; absent if the chunk has no experts. */

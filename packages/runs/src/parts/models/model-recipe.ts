@@ -27,7 +27,7 @@ export interface HuggingFaceModel<Model> {
   readonly tokenizerFiles: Readonly<Record<string, string>>;
   /** Messages for the user. */
   readonly notices?: readonly string[];
-  /** Further JSON fields of the model's directory, which exports write again. */
+  /** Further JSON fields of the model's directory, which exports repeat. */
   readonly origin?: HuggingFaceOrigin;
   load(tensors: readonly LogicalTensor[]): Promise<void>;
 }
@@ -36,7 +36,7 @@ export interface SaveHuggingFaceOptions<Model> {
   readonly directory: string;
   readonly model: Model;
   readonly tensors: readonly LogicalTensor[];
-  /** The tokenizer of the model; undefined if its directory has none. */
+  /** The tokenizer of the model; undefined if its directory has no tokenizer. */
   readonly tokenizer: Tokenizer | undefined;
   readonly tokenizerFiles: Readonly<Record<string, TokenizerFileSource>>;
   /** Dtype of the stored weights. Default: F32. */
@@ -52,7 +52,7 @@ export interface ShowOptions<Batch extends NumberedBatch, Chunk> {
   readonly tokenizer: Tokenizer;
   /** Datasets with held-out data; without any, the training data is used. */
   readonly datasets: SplitDatasets<Batch>;
-  /** The group of the pipeline stages; undefined if one process has all stages. */
+  /** The group of the pipeline stages; undefined if a single process has all stages. */
   readonly pipelineGroup: ProcessGroup | undefined;
   /** True during the run: the sample is then short, to be fast. */
   readonly isBrief: boolean;
@@ -61,7 +61,7 @@ export interface ShowOptions<Batch extends NumberedBatch, Chunk> {
 /** Options of datasets for every kind of model, except the split. */
 export type DatasetsOptions = Omit<SplitDatasetsOptions, 'splitWeights'>;
 
-/** The conversion of a dense model to a mixture of experts, whose experts are copies of the dense layers. */
+/** The conversion of a dense model to a mixture of experts. The experts are copies of the dense layers. */
 export interface ModelUpcycling<Model extends TransformerConfiguration> {
   /** Returns the dense model with the experts of `mixture` added. */
   addExperts(mixture: Model, dense: Model): Model;
@@ -70,12 +70,12 @@ export interface ModelUpcycling<Model extends TransformerConfiguration> {
   isMixture(model: Model): boolean;
   /** Returns the names that are parameters of the dense model. */
   denseNames(names: readonly string[]): readonly string[];
-  /** Returns tensors of the dense model whose values are stored into the tensors of the mixture. */
+  /** Returns tensors of the dense model. Their values are copied into the tensors of the mixture. */
   tensors(tensors: readonly LogicalTensor[]): readonly LogicalTensor[];
 }
 
 /**
- * The parts of a training run that depend on the kind of model.
+ * The functions of a training run that depend on the kind of model.
  *
  * @typeParam Model the architecture
  * @typeParam Batch a micro-batch
@@ -103,7 +103,7 @@ export interface ModelRecipe<Model extends TransformerConfiguration, Batch exten
   /** Returns the architecture that the configuration describes for a vocabulary size. */
   describeModel(configuration: PretrainingConfiguration, vocabularySize: number): Model;
   numParameters(model: Model): number;
-  /** Returns the number of parameters that are used for one token; undefined if all are used. */
+  /** Returns the number of parameters that a single token uses; undefined if it uses all parameters. */
   numActiveParameters(model: Model): number | undefined;
   /** Returns the names of all parameters, including adapters. */
   parameterNames(model: Model, layers?: LayerFactoryOptions): readonly string[];

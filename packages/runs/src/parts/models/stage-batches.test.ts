@@ -9,7 +9,7 @@ import type { StageBatches } from './stage-batches.js';
 
 const sequenceLength = 4;
 
-/** Makes a dataset of ten samples of four tokens, which records the samples that are read. */
+/** Makes a dataset of ten samples with four tokens, which records the samples that are read. */
 function makeDataset(hasKeyStart: boolean): { dataset: SampleDataset; read: number[] } {
   const read: number[] = [];
   const dataset = {
@@ -25,7 +25,7 @@ function makeDataset(hasKeyStart: boolean): { dataset: SampleDataset; read: numb
   return { dataset, read };
 }
 
-/** Makes a dataset of ten BERT samples of one to four tokens. */
+/** Makes a dataset of ten BERT samples with one to four tokens. */
 function maskedDataset(): { dataset: SampleDataset<MaskedStageBatch>; read: number[] } {
   const read: number[] = [];
   const measureLength = (sample: number): number => 1 + (sample % 4);
@@ -98,7 +98,7 @@ describe('what stages between the ends of a pipeline get', () => {
         sampleNumbers,
       })),
     );
-    // an outline has no masked tokens to count; only the last stage counts them
+    // an outline has no masked tokens to count, so only the last stage counts them
     const [{ count }] = bertRecipe.losses({ sentenceOrderHead: false } as never) as unknown as [
       { count: (batch: MaskedStageBatch) => number },
     ];

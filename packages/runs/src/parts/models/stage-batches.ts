@@ -16,7 +16,7 @@ export interface StageBatchesOptions<Batch extends NumberedBatch> extends BatchL
  * and the last read no data.
  *
  * @param makeOutline returns the outline of some samples for stages in the middle; undefined if every layer
- *   must know the data
+ *   needs the data
  */
 export function stageBatches<Batch extends NumberedBatch>(
   { needsTokens, ...options }: StageBatchesOptions<Batch>,

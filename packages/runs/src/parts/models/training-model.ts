@@ -4,13 +4,13 @@ import { differingFlags, withAskedPositions } from '@mtl/configuration/saved';
 import { ConfigurationError } from '@mtl/errors';
 import type { TransformerConfiguration } from '@mtl/models';
 import type { Tokenizer } from '@mtl/tokenizers';
+import { findRecipe, findUpcycling } from './find-recipe.js';
 import { checkHuggingFaceTarget } from './hugging-face-targets.js';
 import type { HuggingFaceModel } from './model-recipe.js';
-import { findRecipe, findUpcycling } from './recipe-of.js';
 
 /**
- * Opens the directory of --load-hf. Also checks before the run that the directory of --save-hf can be written
- * after it.
+ * Opens the directory of --load-hf. Also checks at the start of the run that the directory of --save-hf can
+ * be written at its end.
  */
 export async function openHuggingFace(
   configuration: PretrainingConfiguration,
@@ -22,8 +22,9 @@ export async function openHuggingFace(
 }
 
 /**
- * Returns the architecture to train. The flags describe it; with --load or --load-hf, these flags come from
- * the loaded model. The vocabulary size comes from the loaded model, or else from the tokenizer.
+ * Returns the architecture to train. The flags describe the architecture. With --load or --load-hf, these
+ * flags come from the loaded model. The vocabulary size comes from the loaded model, or from the tokenizer
+ * without one.
  *
  * @throws ConfigurationError MTL_TOKENIZER_MODEL, MTL_SEQUENCE_LENGTH
  */
@@ -60,7 +61,7 @@ export function trainingModel(
 
 /**
  * Checks that the sizes in the configuration match the directory. Programs read the sizes from the directory
- * (`readLoadedFlags`); other callers must pass the same sizes.
+ * (`readLoadedFlags`). Other callers must pass the same sizes.
  */
 function refuseOtherSizes(
   run: PretrainingConfiguration,
@@ -87,7 +88,7 @@ function refuseOtherSizes(
 }
 
 /**
- * Refuses a tokenizer with ids for which the model has no rows. Unused rows are allowed, since some models
+ * Rejects a tokenizer with ids for which the model has no rows. Unused rows are allowed, because some models
  * are padded.
  *
  * @throws ConfigurationError MTL_TOKENIZER_MODEL

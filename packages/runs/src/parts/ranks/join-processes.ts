@@ -9,15 +9,15 @@ export interface JoinProcessesOptions {
   /** The value of --distributed-timeout-minutes. */
   readonly timeoutMinutes: number | undefined;
   /**
-   * The value of --device. The device is opened before the processes join, because it determines how they
-   * communicate. Default: cpu.
+   * The value of --device. The device is opened before the processes join, because it determines their
+   * communication. Default: cpu.
    */
   readonly device?: Device | undefined;
   /** The value of --allow-tf32. */
   readonly allowTf32?: boolean | undefined;
   /** The value of --distributed-backend. Default: a backend chosen by hosts and GPUs. */
   readonly backend?: JobEngineName | undefined;
-  /** Called on the first rank with a text that names the transport of GPU tensors, and the reason for it. */
+  /** Receives a text on the first rank that names the transport of GPU tensors, and the reason for it. */
   readonly onMessage?: (text: string) => void;
 }
 
@@ -25,9 +25,9 @@ export interface JoinProcessesOptions {
 export interface JoinedProcesses {
   /** Undefined for a single process. */
   readonly world: World | undefined;
-  /** The rank of this process among the processes on its host, and their number. */
+  /** The rank of this process on its host, and the number of processes on this host. */
   readonly local: { readonly rank: number; readonly size: number };
-  /** The job to which this process belongs; it stays the same when its launcher restarts it. */
+  /** The job of this process. It stays the same when the launcher restarts the job. */
   readonly job: Job;
   /** The time at which `mtl run` started the job, unchanged by restarts; undefined under other launchers. */
   readonly startedAt: Date | undefined;
@@ -61,8 +61,8 @@ export interface Job {
 }
 
 /**
- * Returns the job of this process. The name comes from `mtl run`, from Slurm's numbers of job and step, or,
- * under torchrun, which restarts its processes, from the run id, port and process id of torchrun's agent.
+ * Returns the job of this process. The name comes from `mtl run`, or from Slurm's job and step numbers. Under
+ * torchrun, which restarts its processes, it comes from the run id, port and process id of torchrun's agent.
  */
 export function readJob(
   variables: Variables,
@@ -94,14 +94,15 @@ interface DeviceOfRankOptions {
 }
 
 /**
- * Opens the device for a process. On CUDA, the process takes the visible GPU whose index is its rank on the
- * host modulo the number of GPUs. A device that is already open stays open.
+ * Opens the device for a process. On CUDA, the index of the GPU is the process's rank on the host modulo the
+ * number of visible GPUs. A device that is already open stays open.
  *
  * @throws errors of `openDevice`
  */
 export function openDeviceOfRank(device: Device, { localRank, allowTf32 }: DeviceOfRankOptions): void {
   if (device !== 'cuda' || isDeviceAvailable(device)) return;
-  // if there is no GPU, device 0 is requested, so that opening fails with an error that names what is missing
+  // without a GPU, device 0 is requested, so that opening fails with an error that names the missing
+  // component
   const numDevices = Math.max(1, probeCuda().devices.length);
   openDevice(device, {
     deviceIndex: localRank % numDevices,

@@ -31,8 +31,8 @@ export interface TrainingProcessesOptions {
    */
   readonly ends?: readonly [number, number] | undefined;
   /**
-   * True if the groups of several strategies stay separate even if they have the same members. A dry run then
-   * counts the traffic of each group. Default: false, they share a communicator.
+   * True if each strategy has separate groups even if groups have the same members. A dry run then counts the
+   * traffic of each group. Default: false, equal groups share a communicator.
    */
   readonly areApart?: boolean;
 }
@@ -45,13 +45,13 @@ const checks: OptionChecks<TrainingProcessesOptions> = {
 };
 
 /**
- * The processes of a training run, as seen by one process: its coordinates in the mesh, its groups, and ways
- * to wait for the other processes.
+ * A process's view of the training run's processes: its coordinates in the mesh, its groups, and ways to wait
+ * for the other processes.
  */
 export class TrainingProcesses {
   readonly mesh: ProcessMesh;
   readonly coordinates: MeshCoordinates;
-  /** The part of every batch that this process computes. */
+  /** The share of every batch that this process computes. */
   readonly shareOfBatch: ShareOfBatch;
   /** This process's groups; empty for a single process. */
   readonly groups: GroupsByRole;
@@ -80,7 +80,7 @@ export class TrainingProcesses {
   }
 
   /**
-   * Runs a task of this rank and waits, without a limit, until all ranks have finished theirs. Meanwhile
+   * Runs a task of this rank and waits, without a limit, until all ranks have finished their tasks. Meanwhile
    * every rank communicates at least every `intervalMs` milliseconds, so that the timeout of collectives
    * still detects a rank that hangs.
    */
@@ -89,9 +89,9 @@ export class TrainingProcesses {
   }
 
   /**
-   * Prepares something, such as files, whose storage may be shared by all hosts or separate on each host.
-   * Rank 0 runs the task first. Then the first rank of every other host runs it, and either finds rank 0's
-   * result or prepares its own. All other ranks run it last, and find a result.
+   * Prepares something, such as files, in storage that hosts may or may not share. Rank 0 runs the task
+   * first. Then the first rank of every other host runs it, and either finds rank 0's result or prepares its
+   * own. All other ranks run it last, and find a result.
    */
   async prepare<Result>(
     task: () => Promise<Result>,
@@ -109,7 +109,7 @@ export class TrainingProcesses {
 }
 
 /**
- * Returns the groups of a process that the strategies of its run need. All processes must create them in the
+ * Returns the groups that the strategies of a run need on this process. All processes must create them in the
  * same order.
  */
 function groupsAlong(

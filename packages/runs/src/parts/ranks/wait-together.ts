@@ -2,7 +2,7 @@ import type { ProcessGroup } from '@mtl/comm';
 import { Tensor } from '@mtl/kernels';
 
 /**
- * Runs a task of this rank and waits, without a limit, until all ranks of a group have finished theirs.
+ * Runs a task of this rank and waits, without a limit, until all ranks of a group have finished their tasks.
  * Meanwhile every rank communicates at least every `intervalMs` milliseconds, so that the timeout of
  * collectives still detects a rank that hangs.
  *

@@ -7,7 +7,7 @@ it.each([
   ['One! Two? Three', 'One! Two?'],
   ['Whole.', 'Whole.'],
   ['政府は行く。しかし', '政府は行く。'],
-  // the whole sentences are less than a third of the text
+  // the complete sentences are less than a third of the text
   ['Yes. and so on without any end', 'Yes. and so on without any end ...'],
   ['def main(argv):\n  return ', 'def main(argv):\n  return ...'],
   // an incomplete character at the end, or no text

@@ -2,33 +2,33 @@ import { generateAll, type Sampling } from '@mtl/inference';
 import type { GptLanguageModel } from '@mtl/models';
 import type { Tokenizer } from '@mtl/tokenizers';
 
-/** A sample of a model's output, which shows what the model has learned. */
+/** A sample of a model's output, as an impression of the model's knowledge. */
 export interface ModelSample {
   /** The title of the sample, such as `A sample`. */
   readonly label: string;
   /** The text to print: the label, then the prompt with the model's output. */
   readonly text: string;
-  /** The prompt of a GPT; for a conversation, one line for each message. */
+  /** The prompt of a GPT. A conversation has one line for each message. */
   readonly prompt?: string;
-  /** The complete output; in `text` it may be shortened to whole sentences. */
+  /** The complete output, which `text` may shorten to whole sentences. */
   readonly completion?: string;
 }
 
 interface SampleContinuationOptions {
   readonly model: GptLanguageModel;
   readonly tokenizer: Tokenizer;
-  /** Tokens of the prompt, at least one. */
+  /** Tokens of the prompt; not empty. */
   readonly prompt: readonly number[];
   readonly maxNewTokens: number;
   readonly seed: number;
-  /** Tokens that end the continuation, and are not part of it. Default: the end of a document. */
+  /** Tokens that end the continuation without being part of it. Default: the end of a document. */
   readonly stopTokens?: readonly number[] | undefined;
 }
 
 /** A generated continuation. */
 interface SampledContinuation {
   readonly tokens: readonly number[];
-  /** True if the model generated a stop token; otherwise the continuation has the maximum length. */
+  /** True if the model generated a stop token. Otherwise the continuation has the maximum length. */
   readonly isEnded: boolean;
 }
 

@@ -25,8 +25,8 @@ interface SamplePromptOptions {
 
 /**
  * Returns the tokens of a prompt from the first sample of the data. The prompt starts at a document, at a
- * line, at a sentence, or at the start of the sample: at the first of these that leaves enough tokens for a
- * prompt. Returns undefined without usable tokens.
+ * line, at a sentence, or at the start of the sample: the first of these positions that leaves enough tokens.
+ * Returns undefined without usable tokens.
  */
 export function samplePrompt({ dataset, tokenizer }: SamplePromptOptions): number[] | undefined {
   const tokens = dataset?.sample(0).tokens;
@@ -43,7 +43,9 @@ export function samplePrompt({ dataset, tokenizer }: SamplePromptOptions): numbe
   return prompt.length === 0 ? undefined : prompt;
 }
 
-/** Returns the index at which a line or else a sentence begins; 0 if none begins in the text. */
+/**
+ * Returns the index at which a line begins, or a sentence if no line begins in the text; 0 without either.
+ */
 function startInside(tokens: Int32Array, tokenizer: Tokenizer): number {
   let before = '';
   let sentence = 0;
@@ -58,7 +60,7 @@ function startInside(tokens: Int32Array, tokenizer: Tokenizer): number {
   return sentence;
 }
 
-/** Removes tokens at both ends that hold only some bytes of a character. */
+/** Removes tokens at both ends that contain only some bytes of a character. */
 function wholeCharacters(tokens: readonly number[], tokenizer: Tokenizer): number[] {
   const decodeText = (from: number, to: number): string => tokenizer.decode(tokens.slice(from, to));
   let [start, end] = [0, tokens.length];
@@ -73,7 +75,7 @@ interface ContinuedTokens {
 }
 
 /**
- * Returns the texts of a prompt and its continuation. They are decoded together, since some tokenizers drop
+ * Returns the texts of a prompt and its continuation. Both are decoded together, because some tokenizers drop
  * the space before the first token of a text.
  */
 export function splitContinuation(
@@ -90,20 +92,20 @@ export function splitContinuation(
 const sentenceEnds = /(?:[.!?…]["'”’)\]]*(?=\s|$)|[。！？][”’」』）]*)/gu;
 
 /**
- * Shortens a text to its last whole sentence. Returns the whole text with an ellipsis if less than a third
- * would remain, as in texts without sentences.
+ * Shortens a text to its last complete sentence. If less than a third would remain, as in texts without
+ * sentences, returns the complete text with an ellipsis.
  */
 export function endAtSentence(text: string): string {
-  // removes an incomplete character at the end, whose other bytes were not generated
+  // removes an incomplete last character, because the model did not generate its other bytes
   const whole = text.replace(/\uFFFD+$/u, '').trimEnd();
   const ends = [...whole.matchAll(sentenceEnds)].map((match) => match.index + match[0].length);
   const last = ends.at(-1) ?? 0;
   return 3 * last >= whole.length && whole !== '' ? whole.slice(0, last) : `${whole} ...`;
 }
 
-/** A conversation up to the model's next answer. It is plain data, so ranks can broadcast it. */
+/** A conversation up to the model's next answer, as plain data, so that ranks can broadcast it. */
 export interface ConversationPrompt {
-  /** The messages, one per line. */
+  /** The messages, each on one line. */
   readonly text: string;
   readonly tokens: readonly number[];
   /** Tokens that end the answer. */

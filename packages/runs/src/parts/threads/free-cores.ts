@@ -15,7 +15,7 @@ interface MeasureFreeCoresOptions {
 
 /**
  * Measures the number of cores that other processes leave free: the idle time in /proc/stat over a short
- * window, plus the time that this process used. Returns undefined if the system does not report idle time.
+ * window, plus the CPU time of this process. Returns undefined if the system does not report idle time.
  * MTL_FREE_CORES, a number or `all`, replaces the measurement on machines such as CI runners, where results
  * must not depend on other load.
  *
@@ -44,10 +44,7 @@ function parseFreeCores(given: string, cores: number): number {
   });
 }
 
-/**
- * Returns the seconds for which this process's cores have been idle so far, and the seconds of CPU time that
- * the process has used.
- */
+/** Returns the total idle seconds of this process's cores, and the CPU seconds of the process. */
 function sample(read: (path: string) => string | undefined, now: () => number) {
   const lines = read('/proc/stat')?.split('\n') ?? [];
   const allowed = allowedCores(read('/proc/self/status'));
@@ -81,7 +78,7 @@ function allowedCores(status: string | undefined): ReadonlySet<number> | undefin
 
 /**
  * Returns the number of cores that this process may use, at least 1. CPU affinity and the quota of the
- * control group limit it.
+ * control group limit this number.
  */
 export function coresOfProcess(read: (path: string) => string | undefined = readText): number {
   const quota = readQuota(read);

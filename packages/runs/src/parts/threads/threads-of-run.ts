@@ -6,7 +6,7 @@ import { coresOfProcess, measureFreeCores } from './free-cores.js';
 
 interface ThreadsOfTrainingOptions {
   readonly configuration: Pick<PretrainingConfiguration, 'parallel' | 'training'>;
-  /** Model FLOPs of one sample, forward and backward pass. */
+  /** Model FLOPs of a sample, forward and backward pass. */
   readonly flopsPerSample: number;
   /** The number of processes of the training run on this host. */
   readonly localSize: number;
@@ -17,8 +17,8 @@ interface ThreadsOfTrainingOptions {
 
 /**
  * Chooses the number of threads of this rank, sets it in the kernels, and prints it with the reason. If
- * several processes share a host, each takes an equal number of cores. No free cores are measured then, since
- * the run's own processes would disturb the measurement.
+ * several processes share a host, each uses the same number of cores. Free cores are then not measured,
+ * because the run's own processes would disturb the measurement.
  *
  * @throws ConfigurationError MTL_FREE_CORES
  */
@@ -42,8 +42,8 @@ export async function threadsOfTraining(options: ThreadsOfTrainingOptions): Prom
 }
 
 /**
- * Returns the model FLOPs of a micro-batch that a rank computes on its CPU threads. On a GPU, host threads do
- * only the other work of a step, so the result is infinite: such a run uses one thread per core.
+ * Returns the model FLOPs of a micro-batch on the CPU threads of a rank. With a GPU, host threads do only the
+ * other work of a step. The result is then infinite, so that the run uses one thread per core.
  */
 export function flopsPerMicroBatch(
   { parallel, training }: ThreadsOfTrainingOptions['configuration'],
@@ -55,15 +55,15 @@ export function flopsPerMicroBatch(
 }
 
 /**
- * Returns the number of threads of the run that wrote a checkpoint; undefined for older checkpoints, which do
- * not record it.
+ * Returns the number of threads in the run that wrote a checkpoint; undefined for older checkpoints, which do
+ * not record the number.
  */
 function recordedThreads({ state }: Checkpoint): number | undefined {
   const { threads } = (state.configuration ?? {}) as { readonly threads?: unknown };
   return Number.isSafeInteger(threads) && (threads as number) > 0 ? (threads as number) : undefined;
 }
 
-/** Model FLOPs of a micro-batch that justify one more thread (docs/decisions/runs.md). */
+/** The number of model FLOPs of a micro-batch that justifies another thread (docs/decisions/runs.md). */
 export const flopsPerThread = 5e9;
 
 export interface ChooseThreadsOptions {
@@ -73,11 +73,11 @@ export interface ChooseThreadsOptions {
   readonly recorded: number | undefined;
   /** Model FLOPs of a micro-batch on this rank, forward and backward pass (`modelFlops`). */
   readonly flopsPerMicroBatch: number;
-  /** The number of cores that this process may use: its share of the host's cores. */
+  /** The number of cores for this process: its share of the host's cores. */
   readonly cores: number;
   /**
-   * Measures the number of cores that other processes leave free, or returns undefined if this is impossible.
-   * It is called only if the result matters.
+   * Measures the number of cores that other processes leave free; undefined if this is impossible. Called
+   * only if the result matters.
    */
   readonly measureFreeCores: () => Promise<number | undefined>;
 }
@@ -90,9 +90,9 @@ export interface ThreadChoice {
 }
 
 /**
- * Chooses the number of threads of a training run before its first step. It stays the same until the end,
- * since results are repeatable only with the same number of threads. The choice is the flag, else the number
- * in the checkpoint, else one thread per `flopsPerThread` of a micro-batch, but no more than the free cores.
+ * Chooses the number of threads of a training run before its first step. The number stays the same until the
+ * end, because results are repeatable only with the same number. The choice is the flag, or the number in the
+ * checkpoint, or one thread per `flopsPerThread` of a micro-batch, up to the number of free cores.
  */
 export async function chooseThreads(options: ChooseThreadsOptions): Promise<ThreadChoice> {
   const { given, recorded, flopsPerMicroBatch, cores, measureFreeCores } = options;
@@ -110,7 +110,7 @@ export async function chooseThreads(options: ChooseThreadsOptions): Promise<Thre
   }
   const free = await measureFreeCores();
   if (free !== undefined && free < cores - toleratedLoad) {
-    // a core counts as free for a thread if other processes use at most a fifth of it
+    // a core is free for a thread if other processes use at most a fifth of the core
     const usable = Math.max(1, Math.floor(free + toleratedLoad));
     const count = Math.min(worthwhile, usable);
     return { count, reason: `${free.toFixed(1)} of ${cores} cores are free${fewer}` };
@@ -124,14 +124,14 @@ export async function chooseThreads(options: ChooseThreadsOptions): Promise<Thre
   return { count: cores, reason: `one for each core of this process${fewer}` };
 }
 
-/** The fraction of a core that other processes may use while the core counts as free. */
+/** The fraction of a free core that other processes may use. */
 const toleratedLoad = 0.2;
 
-/** Returns the number of cores for one of the processes that share a host. */
+/** Returns the number of cores for each of the processes that share a host. */
 const coresOfRank = (localSize: number): number => Math.max(1, Math.floor(coresOfProcess() / localSize));
 
 /**
- * Sets the number of threads of a process's kernels: the given number, or one per core of its share of the
+ * Sets the number of threads for a process's kernels: the given number, or one per core of its share of the
  * host.
  */
 export function setThreadsOfRank(

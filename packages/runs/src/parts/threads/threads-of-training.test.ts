@@ -40,7 +40,7 @@ async function choose(options: {
 }
 
 const cores = availableParallelism();
-/** Returns the expected text; on a machine with one core, one thread is always chosen. */
+/** Returns the expected text. On a machine with one core, the choice is always one thread. */
 const onSeveralCores = (text: string): string => (cores > 1 ? text : 'threads 1: one core');
 
 describe('threadsOfTraining', () => {

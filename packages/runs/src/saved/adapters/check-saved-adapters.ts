@@ -4,7 +4,7 @@ import { isAdapter } from '@mtl/formats';
 import { isOptimizerTensor } from '@mtl/trainer';
 
 /**
- * Refuses a checkpoint whose low-rank adapters do not match the run, before tensors are read. Either the
+ * Rejects a checkpoint whose low-rank adapters do not match the run, before tensors are read. Either the
  * adapters belong to other layers, or only the checkpoint has adapters, or a resumed run has adapters and the
  * checkpoint has none.
  *

@@ -2,7 +2,7 @@ import type { LoadedFlags, ResolvedFlags } from '@mtl/configuration';
 import { readLoraConfiguration } from '@mtl/formats';
 
 /**
- * Returns the flags of a loaded model together with the flags of the adapters in --load-lora, if it is given.
+ * Returns the flags of a loaded model, with the flags of the adapters if --load-lora names any.
  *
  * @throws CheckpointError MTL_LORA_DIRECTORY
  */

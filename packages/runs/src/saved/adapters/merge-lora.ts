@@ -26,7 +26,7 @@ const checks: OptionChecks<MergeLoraOptions> = {
 };
 
 /**
- * Writes a model with its low-rank adapters merged into the weights, and its tokenizer. Memory: one tensor
+ * Writes a model and its tokenizer, with the low-rank adapters merged into the weights. Memory: one tensor
  * and its adapters at a time.
  *
  * @returns the dtype of the stored weights

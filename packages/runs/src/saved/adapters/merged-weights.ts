@@ -11,11 +11,10 @@ import { checkSavedWeights } from '../checkpoints/check-saved.js';
 import { fillTensors, readThrough, savedWeights } from '../checkpoints/saved-weights.js';
 
 /**
- * Fills float32 tensors of a model, whole or slices, from a checkpoint with low-rank adapters, and merges the
- * adapters. Memory: three times the largest tensor.
+ * Fills float32 tensors of a model, or slices of tensors, from a checkpoint with low-rank adapters, and
+ * merges the adapters. Memory: three times the largest tensor.
  *
- * @throws CheckpointError MTL_CHECKPOINT_MISMATCH for a tensor or an adapter that the checkpoint does not
- *   have
+ * @throws CheckpointError MTL_CHECKPOINT_MISMATCH for a tensor or an adapter that the checkpoint lacks
  */
 export async function loadMerged(
   checkpoint: Checkpoint,
@@ -36,8 +35,8 @@ interface TensorLoader {
 }
 
 /**
- * Returns the weights of a model with the low-rank adapters of a directory merged. The tensors are whole and
- * float32; each is loaded when it is read.
+ * Returns the weights of a model, merged with the low-rank adapters of a directory. The tensors are complete
+ * and float32. A tensor is loaded when a caller reads it.
  *
  * @param directory adapters of the model, in PEFT's format
  * @throws CheckpointError MTL_LORA_DIRECTORY, and when a tensor is read MTL_HUGGING_FACE_WEIGHTS,

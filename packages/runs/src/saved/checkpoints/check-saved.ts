@@ -13,13 +13,13 @@ import { type GptModelConfiguration, modelParameters, numLearnedPositions } from
 import { numLayerWeights } from '@mtl/models/internal';
 import type { ModelOptimizer } from '@mtl/optimizer';
 import { isOptimizerTensor, optimizerTensors, readTrainingState } from '@mtl/trainer';
-import { findRecipe } from '../../parts/models/recipe-of.js';
+import { findRecipe } from '../../parts/models/find-recipe.js';
 
 /**
- * Refuses a checkpoint whose model differs from the model to train; the error names the flags. Loading the
- * tensors reveals differences that flags do not describe.
+ * Rejects a checkpoint whose model differs from the model to train. The error names the flags that differ.
+ * Other differences are detected when the tensors are loaded.
  *
- * @throws CheckpointError MTL_CHECKPOINT_MODEL; MTL_CHECKPOINT_STATE when it holds a model of another kind
+ * @throws CheckpointError MTL_CHECKPOINT_MODEL; MTL_CHECKPOINT_STATE when it contains a model of another kind
  */
 export function checkSameModel(checkpoint: Checkpoint, { kind, model: built }: KindOfModel): void {
   const { path, state } = checkpoint;
@@ -30,11 +30,12 @@ export function checkSameModel(checkpoint: Checkpoint, { kind, model: built }: K
 }
 
 /**
- * Compares the sizes of the model in a checkpoint with the number of its values, before the sizes are used.
- * With 2^31 layers, for example, the lists of parameter names would exhaust memory and end the whole process.
+ * Compares the model's sizes in a checkpoint with the number of values in the checkpoint, before the sizes
+ * are used. With 2^31 layers, for example, the lists of parameter names would exhaust memory and end the
+ * whole process.
  *
  * @throws CheckpointError MTL_CHECKPOINT_STATE (wrong input) when a size is invalid, or needs more values
- *   than there are
+ *   than the checkpoint has
  */
 export function checkSavedSizes({ path, state, tensors }: Checkpoint): void {
   const configuration = readRecord(readRecord(state).configuration);
@@ -83,8 +84,8 @@ function readRecord(value: unknown): Readonly<Record<string, unknown>> {
 }
 
 /**
- * Refuses a checkpoint that lacks a weight or a low-rank adapter of the model that it describes, before
- * tensors are read or written. Another program or another version has saved it.
+ * Rejects a checkpoint that lacks a weight or a low-rank adapter of the model that it describes, before
+ * tensors are read or written. Such a checkpoint was saved by another program or version.
  *
  * @throws CheckpointError MTL_CHECKPOINT_MISMATCH, status 2
  */
@@ -108,7 +109,7 @@ export function checkSavedWeights(
 }
 
 /**
- * Refuses a checkpoint with the state of another optimizer, before tensors are read. A checkpoint without any
+ * Rejects a checkpoint with the state of another optimizer, before tensors are read. A checkpoint without any
  * optimizer state is accepted.
  *
  * @throws CheckpointError MTL_CHECKPOINT_OPTIMIZER, status 2

@@ -5,9 +5,9 @@ import { jobOfCheckpoint } from '@mtl/checkpoint/internal';
 import { CheckpointError } from '@mtl/errors';
 
 /**
- * Refuses a directory that holds checkpoints, complete or not: a training run would mix its own with them,
- * and resume from the newest checkpoint of any run. `remedy` tells the user what to do instead. Checkpoints
- * of the job `exceptJob` are allowed.
+ * Rejects a directory that contains complete or incomplete checkpoints. A training run there would mix its
+ * own checkpoints with these, and resume from the newest of all. `remedy` tells the user what to do instead.
+ * Checkpoints of the job `exceptJob` are allowed.
  *
  * @throws CheckpointError MTL_CHECKPOINT_EXISTS, status 2
  */
@@ -26,7 +26,7 @@ export async function refuseCheckpoints(
   }
 }
 
-/** Returns whether two paths lead to the same directory, which need not exist yet. */
+/** Returns true if two paths lead to the same directory, which need not exist yet. */
 export function isSamePlace(one: string | undefined, other: string | undefined): boolean {
   return one !== undefined && other !== undefined && describePlace(one) === describePlace(other);
 }

@@ -23,8 +23,8 @@ import {
   weightTensors,
 } from '@mtl/trainer';
 import type { OpenedAdapters } from '../../parts/adapters/model-adapters.js';
+import { findUpcycling } from '../../parts/models/find-recipe.js';
 import type { HuggingFaceModel } from '../../parts/models/model-recipe.js';
-import { findUpcycling } from '../../parts/models/recipe-of.js';
 import type { TrainingProcesses } from '../../parts/ranks/training-processes.js';
 import { checkSavedAdapters } from '../adapters/check-saved-adapters.js';
 import { checkSameModel, checkSavedOptimizer } from './check-saved.js';
@@ -47,7 +47,7 @@ interface FindStartOptions {
   readonly lossScaler: LossScaler;
   readonly processes: TrainingProcesses;
   /**
-   * The directory where this run may have saved before its launcher restarted it; it is searched before
+   * The directory where this run may have saved before its launcher restarted it. It is searched before
    * --load.
    */
   readonly restartFrom?: RestartFrom | undefined;
@@ -60,12 +60,14 @@ interface FindStartOptions {
 export interface FoundStart {
   /** The checkpoint from which weights are loaded, if any. */
   readonly checkpoint?: Checkpoint;
-  /** True if training continues from the checkpoint. If false, a new run begins with its weights. */
+  /**
+   * True if training continues from the checkpoint. False if a new run begins with the checkpoint's weights.
+   */
   readonly isResumed: boolean;
   /** True if the state of the optimizer is also loaded from the checkpoint. */
   readonly withOptimizer: boolean;
   /**
-   * Loads the weights and states into the optimizer, which holds initial weights. Every process of the run
+   * Loads the weights and states into the optimizer, which contains initial weights. Every process of the run
    * calls it and loads its own shards.
    *
    * @returns undefined when training starts at iteration 0, with initial or loaded weights
@@ -83,10 +85,10 @@ const atFirstStep = (load: () => Promise<void> = async () => {}): FoundStart => 
   },
 });
 
-/** Where a restarted run may have saved before. */
+/** The place of checkpoints that a restarted run may have saved before. */
 interface RestartFrom {
   readonly directory: string;
-  /** The job whose checkpoints are accepted, or `any`. If its id is undefined, no checkpoint is accepted. */
+  /** The job whose checkpoints are accepted, or `any`. With an undefined id, no checkpoint is accepted. */
   readonly job: { readonly id: string | undefined } | 'any';
 }
 
@@ -97,8 +99,8 @@ type ResumeSettings = Pick<
 >;
 
 /**
- * Finds the start of a run: the checkpoint that the run itself saved before a restart, or else the checkpoint
- * or model in --load or --load-hf. Every process of the run calls it.
+ * Finds the start of a run: the checkpoint that the run itself saved before a restart, or the checkpoint or
+ * model in --load or --load-hf. Every process of the run calls it.
  *
  * @throws CheckpointError for a checkpoint that does not exist, or of another model or optimizer
  */
@@ -119,7 +121,8 @@ export async function findStart(options: FindStartOptions): Promise<FoundStart> 
   if (load === undefined) return atFirstStep();
   const found = await openAgreed(options, { directory: load, step: checkpointStep, settings: configuration });
   if (found !== undefined) return await fromCheckpoint(options, found, configuration);
-  // scripts for restarted jobs pass the same directory to --load and --save; it is empty at the first start
+  // scripts for restarted jobs pass the same directory to --load and --save, which is empty at the first
+  // start
   if (isSamePlace(load, save) && checkpointStep === undefined) {
     onMessage(`--load ${load}: there is no checkpoint yet; training starts at iteration 0`);
     return atFirstStep();
@@ -162,7 +165,7 @@ async function loadAdapters({ adapters, optimizer, onMessage }: FindStartOptions
 }
 
 /**
- * Returns whether a checkpoint was saved by this run before its restart. Rank 0 reads the job's id in the
+ * Returns true if this run saved the checkpoint before its restart. Rank 0 compares the job's id in the
  * checkpoint for all ranks.
  */
 async function isOwn(
@@ -177,14 +180,14 @@ async function isOwn(
 /** A checkpoint in which all ranks agree. */
 interface AgreedCheckpoint {
   readonly checkpoint: Checkpoint;
-  /** True if this rank has loaded its tensors while it checked the checkpoint. */
+  /** True if this rank loaded its tensors while checking the checkpoint. */
   readonly isLoaded: boolean;
 }
 
 /**
- * Returns, on all ranks, the checkpoint that rank 0 finds. Rank 0 checks all bytes of the checkpoint and
- * loads its own tensors meanwhile, if the run may start from it. Other ranks check only the bytes that they
- * read.
+ * Returns the checkpoint that rank 0 finds, on all ranks. Rank 0 checks all bytes of the checkpoint.
+ * Meanwhile it loads its own tensors if the run may start from this checkpoint. Other ranks check only the
+ * bytes that they read.
  */
 async function openAgreed(
   options: FindStartOptions,
@@ -217,8 +220,8 @@ async function openAgreed(
 }
 
 /**
- * Returns whether every checkpoint of a directory is of the restarted run. If others are there, a checkpoint
- * may be found from which the run does not start, and whose values must not replace the initial weights.
+ * Returns true if every checkpoint of a directory was saved by the restarted run. Otherwise, the search may
+ * find a checkpoint from which the run does not start, and its values must not replace the initial weights.
  */
 async function holdsOnlyOwn(directory: string, restartFrom: RestartFrom | undefined): Promise<boolean> {
   if (restartFrom === undefined || restartFrom.job === 'any') return true;
@@ -228,7 +231,10 @@ async function holdsOnlyOwn(directory: string, restartFrom: RestartFrom | undefi
   return id !== undefined && jobs.every((job) => job === id);
 }
 
-/** Returns whether a run can start from a checkpoint; the checks give their errors when it is chosen. */
+/**
+ * Returns true if a run can start from a checkpoint. Once a checkpoint is chosen, the checks throw their
+ * errors.
+ */
 function fits(options: FindStartOptions, checkpoint: Checkpoint, settings: ResumeSettings): boolean {
   try {
     checkModel(options, checkpoint, settings);
@@ -263,7 +269,7 @@ async function fromCheckpoint(
   };
 }
 
-/** Refuses a checkpoint of another model than the run's. */
+/** Rejects a checkpoint of another model than the run's. */
 function checkModel(options: FindStartOptions, checkpoint: Checkpoint, settings: ResumeSettings): void {
   const { model } = options;
   const upcycling = findUpcycling({ kind: chooseKind(options), checkpoint: settings });
@@ -299,7 +305,7 @@ function tensorsToLoad(
   const elsewhere = new Set(namesInCheckpoint(options, settings).filter((name) => !own.has(name)));
   return {
     tensors: [
-      // a new run may add adapters to a model: they are not loaded if the checkpoint has none
+      // a new run may add adapters to a model, and does not load adapters that the checkpoint lacks
       ...weights.filter(({ name }) => !finetune || !isAdapter(name) || checkpoint.tensors.has(name)),
       ...(withOptimizer ? optimizerTensors(optimizer) : []),
     ],
@@ -333,7 +339,7 @@ async function loadFrom(
   return state.progress;
 }
 
-/** Refuses a checkpoint with a mixture of experts, because only a dense model can be upcycled. */
+/** Rejects a checkpoint with a mixture of experts, because only a dense model can be upcycled. */
 function checkDense({ path, tensors }: Checkpoint): void {
   if (![...tensors.keys()].some((name) => name.includes('.mlp.experts.'))) return;
   throw new CheckpointError('MTL_CHECKPOINT_MODEL', `${path} holds a mixture of experts already`, {

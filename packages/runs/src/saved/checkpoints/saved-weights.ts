@@ -11,7 +11,10 @@ import { CheckpointError } from '@mtl/errors';
 import { countElements } from '@mtl/kernels';
 import { isOptimizerTensor } from '@mtl/trainer';
 
-/** Returns the complete weights in a checkpoint, whatever layout saved it. Each is loaded when it is read. */
+/**
+ * Returns the complete weights in a checkpoint, whatever layout saved it. A weight is loaded when a caller
+ * reads it.
+ */
 export function savedWeights(checkpoint: Checkpoint): LogicalTensor[] {
   return [...checkpoint.tensors.values()]
     .filter(({ name }) => !isOptimizerTensor(name))
@@ -22,7 +25,7 @@ export function savedWeights(checkpoint: Checkpoint): LogicalTensor[] {
     );
 }
 
-/** Returns a complete tensor that is loaded when it is read, whole or in parts. */
+/** Returns a complete tensor that is loaded when a caller reads it, completely or in slices. */
 export function readThrough(
   tensor: Pick<LogicalTensor, 'name' | 'dtype' | 'globalShape'>,
   load: (tensors: readonly LogicalTensor[]) => Promise<unknown>,
@@ -50,11 +53,11 @@ export function readThrough(
 }
 
 /**
- * Fills tensors, or slices of tensors, from complete tensors of the same names, which are loaded one at a
- * time. Memory: the largest tensor, and its box.
+ * Fills tensors, or slices of tensors, from complete tensors with the same names, which are loaded one at a
+ * time. Memory: the largest tensor and its slice.
  *
  * @param options.path the path of the complete tensors, for messages
- * @throws CheckpointError MTL_CHECKPOINT_MISMATCH for a tensor that the source does not have
+ * @throws CheckpointError MTL_CHECKPOINT_MISMATCH for a tensor that the source lacks
  */
 export async function fillTensors(
   tensors: readonly LogicalTensor[],

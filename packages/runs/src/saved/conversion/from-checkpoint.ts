@@ -5,7 +5,7 @@ import { type HuggingFaceOrigin, type WritableDtype, writeMegatron } from '@mtl/
 import type { BertModelConfiguration, GptModelConfiguration } from '@mtl/models';
 import { createTokenizer } from '@mtl/tokenizers';
 import { readTrainingState } from '@mtl/trainer';
-import { findRecipe } from '../../parts/models/recipe-of.js';
+import { findRecipe } from '../../parts/models/find-recipe.js';
 import { checkSavedWeights } from '../checkpoints/check-saved.js';
 import { openSavedCheckpoint } from '../checkpoints/open-saved-checkpoint.js';
 import { savedWeights } from '../checkpoints/saved-weights.js';
@@ -18,8 +18,8 @@ interface CheckpointToHuggingFaceOptions extends CheckpointSource {
   /** New or empty. */
   readonly directory: string;
   /**
-   * Dtype of the stored weights. Default: the dtype of the directory that the model came from; F32 for a
-   * model that was trained from scratch.
+   * Dtype of the stored weights. Default: the dtype in the model's original directory, or F32 for a model
+   * that was trained from scratch.
    */
   readonly dtype?: WritableDtype | undefined;
   readonly onNotice: (notice: string) => void;
@@ -33,9 +33,9 @@ const checks: OptionChecks<CheckpointToHuggingFaceOptions> = {
 };
 
 /**
- * Writes the weights of a checkpoint, saved in any layout, as a directory of the transformers library, with
- * the tokenizer's files. Low-rank adapters are merged into the weights. Tensors are read one by one; the
- * whole model is never in memory.
+ * Writes the weights of a checkpoint as a directory of the transformers library, with the tokenizer's files.
+ * Any layout may have saved the checkpoint. Low-rank adapters are merged into the weights. Tensors are read
+ * one by one; the whole model is never in memory.
  *
  * @returns the path of the checkpoint, and the dtype of the stored weights
  * @throws ConfigurationError MTL_OPTION, MTL_HUGGING_FACE_LAYER_NORM, MTL_HUGGING_FACE_ARCHITECTURE,
@@ -74,11 +74,11 @@ export async function checkpointToHuggingFace(
 }
 
 /**
- * Writes the weights of a checkpoint, saved in any layout, as a checkpoint of Megatron-LM in the format
- * `torch_dist`. Low-rank adapters are merged into the weights. Tensors are read one by one; the whole model
- * is never in memory.
+ * Writes the weights of a checkpoint as a checkpoint of Megatron-LM in the format `torch_dist`. Any layout
+ * may have saved the checkpoint. Low-rank adapters are merged into the weights. Tensors are read one by one;
+ * the whole model is never in memory.
  *
- * @returns the path of the checkpoint, and of the written one
+ * @returns the paths of the checkpoint and of the written checkpoint
  * @throws ConfigurationError MTL_OPTION, MTL_FINE_TUNING_CONVERT; CheckpointError MTL_CHECKPOINT_*,
  *   MTL_MEGATRON_CHECKPOINT
  */
@@ -119,7 +119,7 @@ export async function checkpointToMegatron(
 
 const dtypes: Readonly<Record<string, WritableDtype>> = { bfloat16: 'BF16', float16: 'F16' };
 
-/** Returns the dtype of the weights in the directory that a model came from; F32 if it is unknown. */
+/** Returns the dtype of the weights in a model's original directory; F32 if the dtype is unknown. */
 export function dtypeOfOrigin(origin: HuggingFaceOrigin | undefined): WritableDtype {
   const { dtype, torch_dtype: former } = origin?.config ?? {};
   return dtypes[String(dtype ?? former)] ?? 'F32';

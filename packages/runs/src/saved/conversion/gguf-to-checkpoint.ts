@@ -24,11 +24,11 @@ const checks: OptionChecks<GgufToCheckpointOptions> = {
 };
 
 /**
- * Creates a directory of checkpoints from a GGUF file with a GPT in float32, float16, bfloat16 or q8_0: its
- * weights and its tokenizer as iteration 0, with a fresh optimizer.
+ * Creates a directory of checkpoints from a GGUF file with a GPT in float32, float16, bfloat16 or q8_0. Its
+ * checkpoint contains the weights and the tokenizer, has iteration 0 and a fresh optimizer.
  *
- * @throws ConfigurationError MTL_OPTION; CheckpointError MTL_CHECKPOINT_EXISTS when there are checkpoints
- *   already; MTL_GGUF_*, MTL_NOT_FINITE
+ * @throws ConfigurationError MTL_OPTION; CheckpointError MTL_CHECKPOINT_EXISTS when the directory already
+ *   contains checkpoints; MTL_GGUF_*, MTL_NOT_FINITE
  */
 export async function ggufToCheckpoint(
   options: GgufToCheckpointOptions,
@@ -63,7 +63,7 @@ export async function ggufToCheckpoint(
 
 /**
  * Writes the tokenizer of a file into a folder, from which the directory of checkpoints copies it. The
- * weights are of use without it, so a tokenizer that cannot be used here is a notice.
+ * weights are useful without a tokenizer, so an unsupported tokenizer causes only a notice.
  */
 async function tokenizerIn(
   folder: string,

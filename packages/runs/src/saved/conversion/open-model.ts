@@ -21,7 +21,7 @@ import {
 } from '@mtl/models';
 import { createTokenizer, type TokenizerOptions } from '@mtl/tokenizers';
 import { listEndTokens } from '../../parts/conversations/turn-tokens.js';
-import { findRecipe } from '../../parts/models/recipe-of.js';
+import { findRecipe } from '../../parts/models/find-recipe.js';
 import { weightsWithAdapters } from '../adapters/merged-weights.js';
 import { checkSavedWeights } from '../checkpoints/check-saved.js';
 import { openSavedCheckpoint } from '../checkpoints/open-saved-checkpoint.js';
@@ -29,22 +29,22 @@ import { readThrough, savedWeights } from '../checkpoints/saved-weights.js';
 import { fetchFromHub } from '../hub/fetch-from-hub.js';
 import { exportedTokenizerFiles, tokenizerOfHuggingFace } from '../tokenizers/hugging-face-tokenizers.js';
 
-/** A model that is written in a format of another program, with low-rank adapters merged into its weights. */
+/** A model to write in another program's format, with low-rank adapters merged into its weights. */
 export interface OpenedModel {
-  /** The place that it was opened from, for messages. */
+  /** The model's location, for messages. */
   readonly source: string;
   readonly kind: ModelKind;
   readonly model: TransformerConfiguration;
-  /** All tensors, each read when it is written, by blocks of rows. */
+  /** All tensors. A tensor is read by blocks of rows when it is written. */
   readonly tensors: readonly LogicalTensor[];
-  /** The name of its directory. */
+  /** The name of the model's directory. */
   readonly name: string;
   readonly tokenizerFiles: Readonly<Record<string, TokenizerFileSource>>;
   readonly tokenizerOptions: TokenizerOptions | undefined;
-  /** Tokens that end a text, as the model names them, or else its tokenizer. */
+  /** Tokens that end a text, according to the model, or to its tokenizer if the model names none. */
   readonly endTokens: readonly number[];
   readonly origin: HuggingFaceOrigin | undefined;
-  /** The task of a fine-tuned BERT, and the names of its classes. */
+  /** The task of a fine-tuned BERT, with the names of its classes. */
   readonly task?: BertTask | undefined;
   readonly labels?: readonly string[] | undefined;
   close(): Promise<void>;
@@ -52,7 +52,7 @@ export interface OpenedModel {
 
 const nameModel = (directory: string): string => basename(resolve(directory));
 
-/** Returns whether texts are lowered by a tokenizer whose vocab.txt does not state it. */
+/** Returns true if the tokenizer lowers texts. Its vocab.txt does not contain this setting. */
 export function lowersCase(options: TokenizerOptions | undefined): boolean | undefined {
   const isWordPiece = options?.type === 'BertWordPieceLowerCase' || options?.type === 'BertWordPieceCase';
   return isWordPiece ? options.type === 'BertWordPieceLowerCase' : undefined;
@@ -109,13 +109,13 @@ interface HuggingFaceModelOptions {
   readonly onNotice: (notice: string) => void;
   /** The error code for adapters of a BERT. */
   readonly refused: `MTL_${string}`;
-  /** True if a fine-tuned BERT is opened with the head of its task. Default: false */
+  /** True if a fine-tuned BERT is opened with the head for its task. Default: false */
   readonly readsTasks?: boolean;
 }
 
 /**
- * Opens a directory of the transformers library with a GPT or a BERT, with adapters if a directory of these
- * is given. The caller closes it.
+ * Opens a directory of the transformers library with a GPT or a BERT, with adapters if their directory is
+ * given. The caller closes the model.
  *
  * @throws ConfigurationError with the code `refused`; CheckpointError MTL_HUGGING_FACE_*, MTL_LORA_DIRECTORY
  */
@@ -133,7 +133,7 @@ export async function openHuggingFaceModel(options: HuggingFaceModelOptions): Pr
     },
     tokenizerOptions,
     endTokens: await findEndTokens(tokenizerOptions, base.endTokens),
-    // the cache's directory of a model has the name of its commit
+    // in the cache, the directory of a model has the name of its commit
     name: nameModel(
       places.loadHuggingFace === loadHuggingFace ? loadHuggingFace : loadHuggingFace.split('@')[0]!,
     ),
@@ -152,7 +152,7 @@ async function openDirectory(options: HuggingFaceModelOptions) {
   const { notices, configuration: model, ...base } = await readHuggingFaceGpt({ directory });
   for (const notice of notices) onNotice(notice);
   const { tokenizerFiles, origin, endTokens } = base;
-  // opened for the first tensor, so that what is wrong with other files is said before
+  // opened at the first tensor, so that errors of other files are reported first
   let weights: ReturnType<typeof base.open> | undefined;
   const load = async (wanted: readonly LogicalTensor[]): Promise<void> => {
     weights ??= base.open();

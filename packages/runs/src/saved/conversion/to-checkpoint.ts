@@ -26,7 +26,7 @@ import { createTokenizer, type TokenizerOptions } from '@mtl/tokenizers';
 import { optimizerTensors, type TrainingProgress, trainingState, weightTensors } from '@mtl/trainer';
 import { trainingOptimizer } from '../../parts/models/build-stages.js';
 import { layersOfChunks } from '../../parts/models/chunk-layers.js';
-import { findRecipe } from '../../parts/models/recipe-of.js';
+import { findRecipe } from '../../parts/models/find-recipe.js';
 import { TrainingProcesses } from '../../parts/ranks/training-processes.js';
 import { refuseCheckpoints } from '../checkpoints/checkpoint-places.js';
 import { fetchFromHub } from '../hub/fetch-from-hub.js';
@@ -37,7 +37,7 @@ import { tokenizerOfHuggingFace } from '../tokenizers/hugging-face-tokenizers.js
 export interface BegunCheckpoint {
   readonly path: string;
   readonly kind: ModelKind;
-  /** The tokenizer that came with the model, if any. */
+  /** The tokenizer of the original model, if any. */
   readonly tokenizer: TokenizerOptions | undefined;
   readonly vocabularySize: number;
   /** Name of the kind of model in transformers, such as `gpt2`. */
@@ -59,10 +59,10 @@ const checksOfHuggingFace: OptionChecks<HuggingFaceToCheckpointOptions> = {
 
 /**
  * Creates a directory of checkpoints from a directory of the transformers library: a GPT-2, a Llama or a
- * model derived from it, or a BERT with its pretraining heads. It has iteration 0 and a fresh optimizer.
+ * derived model, or a BERT with its pretraining heads. The checkpoint has iteration 0 and a fresh optimizer.
  *
- * @throws ConfigurationError MTL_OPTION; CheckpointError MTL_CHECKPOINT_EXISTS when there are checkpoints
- *   already; MTL_HUGGING_FACE_*; errors of `tokenizerOfHuggingFace`
+ * @throws ConfigurationError MTL_OPTION; CheckpointError MTL_CHECKPOINT_EXISTS when the directory already
+ *   contains checkpoints; MTL_HUGGING_FACE_*; errors of `tokenizerOfHuggingFace`
  */
 export async function huggingFaceToCheckpoint(
   options: HuggingFaceToCheckpointOptions,
@@ -97,7 +97,7 @@ interface MegatronToCheckpointOptions {
   readonly megatron: string;
   /** The iteration there. Default: the latest. */
   readonly step?: number | undefined;
-  /** Number of real tokens. Default: the number in its args. */
+  /** Number of real tokens. Default: the number in the args of the checkpoint. */
   readonly vocabularySize?: number | undefined;
   /** False: only the weights. Default: true. */
   readonly loadOptimizer?: boolean | undefined;
@@ -115,11 +115,12 @@ const checksOfMegatron: OptionChecks<MegatronToCheckpointOptions> = {
 };
 
 /**
- * Creates a directory of checkpoints from a checkpoint of Megatron-LM: its weights, and the state of AdamW
- * with its iteration if the checkpoint has a state for each weight; else iteration 0 and a fresh optimizer.
+ * Creates a directory of checkpoints from a checkpoint of Megatron-LM: the weights, AdamW's state and the
+ * iteration. If the checkpoint lacks a state for any weight, the result has iteration 0 and a fresh
+ * optimizer.
  *
- * @throws ConfigurationError MTL_OPTION; CheckpointError MTL_CHECKPOINT_EXISTS when there are checkpoints
- *   already; MTL_MEGATRON_*, MTL_TORCH_FILE_INVALID
+ * @throws ConfigurationError MTL_OPTION; CheckpointError MTL_CHECKPOINT_EXISTS when the directory already
+ *   contains checkpoints; MTL_MEGATRON_*, MTL_TORCH_FILE_INVALID
  */
 export async function megatronToCheckpoint(
   options: MegatronToCheckpointOptions,
@@ -172,14 +173,14 @@ interface TrainedState {
   loadOptimizer(tensors: readonly LogicalTensor[]): Promise<void>;
 }
 
-/** A model whose weights are the first checkpoint of a directory. */
+/** A model for the first checkpoint of a directory. */
 interface ModelToBegin {
   readonly kind: ModelKind;
   readonly model: TransformerConfiguration;
   load(tensors: readonly LogicalTensor[]): Promise<void>;
-  /** The tokenizer that came with the model, if any. */
+  /** The tokenizer of the original model, if any. */
   readonly tokenizerOptions: TokenizerOptions | undefined;
-  /** Further fields that came from a Hugging Face directory. */
+  /** Further fields from a Hugging Face directory. */
   readonly origin?: HuggingFaceOrigin | undefined;
   /** The state of a training run to continue. Default: iteration 0, a fresh optimizer. */
   readonly trained?: TrainedState | undefined;
@@ -190,7 +191,10 @@ interface ModelToBegin {
   };
 }
 
-/** Returns a configuration that reads the whole model: all its heads, even if the preset leaves some out. */
+/**
+ * Returns a configuration that reads the complete model with all its heads, even if the preset leaves out
+ * some heads.
+ */
 const configurationOfWholeModel = (kind: ModelKind): PretrainingConfiguration => {
   const heads = kind === 'bert' ? { 'bert-no-binary-head': false } : {};
   return makeConfiguration(kind, heads);
@@ -236,7 +240,7 @@ export async function beginCheckpoint(directory: string, begun: ModelToBegin): P
     const { path } = await saveCheckpoint({
       directory,
       iteration: progress.iteration,
-      // the optimizer's moments too, so that a training run continues from here as from any other checkpoint
+      // includes the optimizer's moments, so that a training run can continue from this checkpoint
       tensors: [...weightTensors(optimizer), ...optimizerTensors(optimizer)],
       state: trainingState({
         progress,
@@ -244,7 +248,7 @@ export async function beginCheckpoint(directory: string, begun: ModelToBegin): P
         lossScaler: new LossScaler(configuration.optimizer.lossScale),
         configuration: await saveConfiguration({
           directory,
-          // nothing was trained: the preset's flags are not this model's
+          // nothing was trained, so the preset's flags do not describe this model
           configuration: { ...configuration, preset: 'none', flags: ownFlags(kind, model) },
           model,
           tokenizer,
@@ -264,7 +268,8 @@ function ownFlags(kind: ModelKind, model: TransformerConfiguration): Flags {
 }
 
 /**
- * Refuses a model that the flags of a training run cannot express, such as one with three kinds of tokens.
+ * Rejects a model that the flags of a training run cannot express, such as a model with three kinds of
+ * tokens.
  */
 function refuseOtherModel(trained: TransformerConfiguration, { model, refused }: ModelToBegin): void {
   // settings of training, not of the model

@@ -23,7 +23,7 @@ interface ToGgufLora {
 /** A checkpoint of a run with --lora-rank. */
 type CheckpointToGgufLoraOptions = ToGgufLora & CheckpointSource;
 
-/** Adapters, and the model that they belong to. */
+/** Adapters, and the model to which they belong. */
 type LoraToGgufOptions = ToGgufLora & HuggingFaceSource & { readonly loadLora: string };
 
 const ownChecks = { path: required(textOption), onNotice: required(noticesOption) };
@@ -37,8 +37,8 @@ const checksOfLora: OptionChecks<LoraToGgufOptions> = {
 const nameModel = (directory: string): string => basename(resolve(directory));
 
 /**
- * Writes the low-rank adapters of a checkpoint, saved in any layout, as a GGUF file, which llama.cpp adds to
- * the file of their model.
+ * Writes the low-rank adapters of a checkpoint as a GGUF file for llama.cpp, which applies them to the
+ * model's file. Any layout may have saved the checkpoint.
  *
  * @returns the path of the checkpoint
  * @throws ConfigurationError MTL_OPTION; CheckpointError MTL_CHECKPOINT_LORA for a checkpoint without
@@ -61,9 +61,9 @@ export async function checkpointToGgufLora(options: CheckpointToGgufLoraOptions)
 }
 
 /**
- * Writes low-rank adapters of PEFT as a GGUF file, which llama.cpp adds to the file of their model.
+ * Writes low-rank adapters of PEFT as a GGUF file for llama.cpp, which applies them to the model's file.
  *
- * @returns what was converted
+ * @returns a description of the converted model
  * @throws ConfigurationError MTL_OPTION, MTL_LORA_TARGETS; CheckpointError MTL_HUGGING_FACE_*,
  *   MTL_LORA_DIRECTORY, MTL_SAFETENSORS_*, MTL_GGUF_*
  */

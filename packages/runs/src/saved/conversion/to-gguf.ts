@@ -23,7 +23,7 @@ interface ToGguf {
 /** A GPT or a BERT in a checkpoint. */
 type CheckpointToGgufOptions = ToGguf & CheckpointSource;
 
-/** A GPT-2, a Llama, a model derived from it, or a BERT. */
+/** A GPT-2, a Llama, a derived model, or a BERT. */
 type HuggingFaceToGgufOptions = ToGguf & HuggingFaceSource;
 
 const ownChecks = {
@@ -66,8 +66,9 @@ async function writeModel(
 }
 
 /**
- * Writes the weights of a checkpoint of a GPT or a BERT, saved in any layout, as a GGUF file with the
- * tokenizer. Low-rank adapters are merged into the weights. Memory as for `huggingFaceToGguf`.
+ * Writes the weights of a checkpoint of a GPT or a BERT as a GGUF file with the tokenizer. Any layout may
+ * have saved the checkpoint. Low-rank adapters are merged into the weights. Memory as for
+ * `huggingFaceToGguf`.
  *
  * @returns the path of the checkpoint, and the dtype of the stored matrices
  * @throws ConfigurationError MTL_OPTION, MTL_FINE_TUNING_CONVERT; CheckpointError MTL_CHECKPOINT_*,
@@ -81,11 +82,11 @@ export async function checkpointToGguf(
 }
 
 /**
- * Writes a directory of the transformers library with a GPT or a BERT as a GGUF file, with low-rank adapters
- * merged into the weights if a directory of adapters is given. Weights are read and converted by blocks of
- * rows: memory does not depend on the size of the model.
+ * Converts a directory of the transformers library with a GPT or a BERT to a GGUF file. If a directory of
+ * low-rank adapters is given, they are merged into the weights. Weights are read and converted by blocks of
+ * rows, so memory does not depend on the size of the model.
  *
- * @returns what was converted, and the dtype of the stored matrices
+ * @returns a description of the converted model, and the dtype of the stored matrices
  * @throws ConfigurationError MTL_OPTION, MTL_GGUF_ARCHITECTURE; CheckpointError MTL_HUGGING_FACE_*,
  *   MTL_LORA_DIRECTORY, MTL_GGUF_*
  */

@@ -29,7 +29,7 @@ interface ToOnnx {
 /** A GPT or a BERT in a checkpoint. */
 type CheckpointToOnnxOptions = ToOnnx & CheckpointSource;
 
-/** A GPT-2, a Llama, a model derived from it, or a BERT, also a fine-tuned one. */
+/** A GPT-2, a Llama, a derived model, or a BERT, which may be fine-tuned. */
 type HuggingFaceToOnnxOptions = ToOnnx & HuggingFaceSource;
 
 const ownChecks = {
@@ -62,10 +62,11 @@ async function writeModel(
 }
 
 /**
- * Writes the weights of a checkpoint of a GPT or a BERT, saved in any layout, as a directory that
- * transformers.js loads. Low-rank adapters are merged into the weights. Memory as for `huggingFaceToOnnx`.
+ * Writes the weights of a checkpoint of a GPT or a BERT as a directory for transformers.js. Any layout may
+ * have saved the checkpoint. Low-rank adapters are merged into the weights. Memory as for
+ * `huggingFaceToOnnx`.
  *
- * @returns the path of the checkpoint, and the dtypes that were written
+ * @returns the path of the checkpoint, and the written dtypes
  * @throws ConfigurationError MTL_OPTION, MTL_FINE_TUNING_CONVERT; CheckpointError MTL_CHECKPOINT_*,
  *   MTL_ONNX_*
  */
@@ -77,9 +78,9 @@ export async function checkpointToOnnx(
 }
 
 /**
- * Writes a directory of the transformers library with a GPT or a BERT as a directory that transformers.js
- * loads, with low-rank adapters merged into the weights if a directory of adapters is given. Weights are read
- * by blocks of rows; q8 needs a byte for each weight of the largest matrix.
+ * Converts a directory of the transformers library with a GPT or a BERT to a directory for transformers.js.
+ * If a directory of low-rank adapters is given, they are merged into the weights. Weights are read by blocks
+ * of rows. q8 needs a byte of memory for each weight of the largest matrix.
  *
  * @returns the source, and the dtypes that were written
  * @throws ConfigurationError MTL_OPTION, MTL_ONNX_ARCHITECTURE; CheckpointError MTL_HUGGING_FACE_*,

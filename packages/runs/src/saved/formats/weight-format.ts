@@ -15,27 +15,26 @@ interface Target extends Notices {
   /** The path of a new or empty directory, or of a new file. */
   readonly path: string;
   /**
-   * The name of one of the format's dtypes, or several names with commas between them. Default: the dtype of
-   * the weights.
+   * The name of one of the format's dtypes, or several names with commas. Default: the dtype of the weights.
    */
   readonly dtype?: string | undefined;
 }
 
-/** A checkpoint, and where to write its weights. */
+/** A checkpoint, and the place for its weights in another format. */
 export interface CheckpointToWrite extends Target {
   readonly load: string;
   /** The iteration. Default: the newest complete checkpoint. */
   readonly checkpointStep?: number | undefined;
 }
 
-/** A directory of the transformers library, and where to write its weights. */
+/** A directory of the transformers library, and the place for its weights in another format. */
 export interface HuggingFaceToWrite extends Target {
   readonly loadHuggingFace: string;
   /** A directory with adapters in PEFT's format. Default: none. */
   readonly loadLora?: string | undefined;
 }
 
-/** A model in the format, and the new directory of checkpoints that will begin with it. */
+/** A model in the format, and the new directory of checkpoints for it. */
 export interface ModelToRead extends Notices {
   readonly path: string;
   readonly directory: string;
@@ -47,7 +46,7 @@ export interface ModelToRead extends Notices {
   readonly loadOptimizer?: boolean | undefined;
 }
 
-/** How `fromHuggingFace` uses adapters: they are required, or they are merged if given. */
+/** The use of adapters in `fromHuggingFace`: they are required, or merged if given. */
 export type AdapterUse = 'required' | 'possible';
 
 /** A file format for the weights of a model. */
@@ -57,11 +56,14 @@ export interface WeightFormat {
   /** A description of one line, for help. */
   readonly description: string;
   readonly path: 'DIR' | 'FILE';
-  /** The names in --dtype when this format is written; empty if the format has only one dtype. */
+  /** The valid names in --dtype for writing this format; empty if the format has only one dtype. */
   readonly dtypes: readonly string[];
-  /** True if --dtype takes several names, with commas, and each gives a file. Default: it takes one name. */
+  /**
+   * True if --dtype takes several names, with commas, and each name results in a file. Default: --dtype takes
+   * one name.
+   */
   readonly severalDtypes?: true;
-  /** Flags that mean the same as --to NAME and --from NAME, by their keys in the parsed options. */
+  /** Flags with the same meaning as --to NAME and --from NAME, by their keys in the parsed options. */
   readonly flags?: { readonly write?: 'saveHf' | 'saveLora'; readonly read?: 'loadHf' };
   /** Writes the weights of a checkpoint in this format. Absent: not supported. */
   fromCheckpoint?(options: CheckpointToWrite): Promise<WrittenWeights>;

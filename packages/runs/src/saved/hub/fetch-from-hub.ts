@@ -36,7 +36,7 @@ const parts: Readonly<Record<keyof ModelPlaces, ModelPart>> = {
 /**
  * Returns the options with each name of a model on the Hub (`org/name` or `org/name@revision`) replaced by
  * its directory in the cache. Files that are missing there are downloaded. A path that exists is not changed,
- * even if it looks like a name. All processes of the group call it; only the first one downloads.
+ * even if it looks like a name. All processes of the group call it, and only the first downloads.
  *
  * @throws errors of `resolveModel` of @mtl/hub; ConfigurationError MTL_HUB_OTHER_HOST on a host that does not
  *   share the cache of the first process
@@ -46,7 +46,7 @@ export async function fetchFromHub<Places extends ModelPlaces>(
   options: FetchFromHubOptions,
 ): Promise<Places> {
   const { group } = options;
-  // decides by the text alone: whether a path exists may depend on the host, and all processes must decide
+  // decides by the text alone. The existence of a path may depend on the host, but all processes must decide
   // the same
   const named = Object.keys(parts).flatMap((key) => {
     const name = key as keyof ModelPlaces;
@@ -75,8 +75,9 @@ async function chooseDirectory(
 }
 
 /**
- * Returns the path of a GGUF file. A path that exists, or is no name on the Hub, is returned as it is. For
- * `org/name/file.gguf` or `org/name/file.gguf@revision`, it is the path of the downloaded file in the cache.
+ * Returns the path of a GGUF file. A path that exists, or is no name on the Hub, is returned unchanged. For
+ * `org/name/file.gguf` or `org/name/file.gguf@revision`, the result is the path of the downloaded file in the
+ * cache.
  *
  * @throws errors of `resolveModel` of @mtl/hub
  */
@@ -91,7 +92,7 @@ export async function fetchGgufFromHub(
 }
 
 /**
- * Refuses a directory that exists on the first process's host, but not on this host.
+ * Rejects a directory that exists on the first process's host, but not on this host.
  *
  * @param value the value that the user gave, a path or the name of a model
  */

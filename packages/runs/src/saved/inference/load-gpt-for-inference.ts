@@ -46,7 +46,7 @@ interface LoadGptForInferenceOptions extends OpenGptWeightsOptions {
   readonly tokenizer?: TokenizerOptions | undefined;
   /**
    * The processes that share the model along the axes tp and pp, and its experts along ep and etp. All
-   * processes load it and make the same calls. Default: a single process.
+   * processes load the model and make the same calls. Default: a single process.
    */
   readonly processes?: TrainingProcesses | undefined;
 }
@@ -72,7 +72,7 @@ export interface LoadedGpt {
   readonly endTokens: readonly number[];
   /** The sequence length in training, in tokens. */
   readonly sequenceLength: number;
-  /** The data on which it was trained, if the checkpoint records it. */
+  /** The model's training data, if the checkpoint records it. */
   readonly data: TrainedOn | undefined;
   /** The path of the checkpoint or directory of the model. */
   readonly path: string;
@@ -84,8 +84,8 @@ export interface LoadedGpt {
 
 /**
  * Loads a trained model, with its architecture and tokenizer, from a directory of checkpoints or from a
- * Hugging Face directory. Instead of a Hugging Face directory, the name of a model on the Hub (`org/name`)
- * can be given, which is downloaded.
+ * Hugging Face directory. The name of a model on the Hub (`org/name`) in place of a directory downloads this
+ * model.
  *
  * @throws errors of `openGptWeights`; ConfigurationError MTL_OPTION, MTL_TOKENIZER_MODEL,
  *   MTL_TENSOR_PARALLEL_SIZE, MTL_EXPERT_PARALLEL_SIZE, MTL_FLAG_NEEDS; errors of `openDevice` and
@@ -149,8 +149,8 @@ async function findPlaces(options: LoadGptForInferenceOptions): Promise<{
 }
 
 /**
- * Returns this process's part of the model: all of it, or one pipeline stage with this process's shard of
- * every layer.
+ * Returns this process's part of the model: the complete model, or one pipeline stage with this process's
+ * shard of every layer.
  */
 function createPart(
   { model, sequenceLength }: GptWeights,
@@ -183,10 +183,7 @@ function createPart(
   return { whole, stages, parameters };
 }
 
-/**
- * Returns a parameter as a tensor that takes float32 values. They are rounded if the parameter has another
- * dtype.
- */
+/** Returns a parameter as a tensor that accepts float32 values and rounds them to the parameter's dtype. */
 function float32Tensor(parameter: Parameter): LogicalTensor {
   const { data, size, shape } = parameter;
   const write = (values: Float32Array): void => {

@@ -14,7 +14,7 @@ import { fillTensors } from '../checkpoints/saved-weights.js';
 import { iterationOption } from '../option-checks.js';
 import { tokenizerOfHuggingFace } from '../tokenizers/hugging-face-tokenizers.js';
 
-/** The location of a trained model. Exactly one of `load` and `loadHuggingFace` must be given. */
+/** The location of a trained model: either `load` or `loadHuggingFace`. */
 export interface OpenGptWeightsOptions {
   /** A directory of checkpoints, as in --save. */
   readonly load?: string | undefined;
@@ -41,22 +41,25 @@ export interface GptWeights {
   readonly path: string;
   readonly model: GptModelConfiguration;
   /**
-   * Returns the options of the model's tokenizer; undefined if it has none. The tokenizer's files may be
-   * refused, so call it only if the user gives no other tokenizer.
+   * Returns the options of the model's tokenizer; undefined if the model has no tokenizer. Call it only if
+   * the user gives no other tokenizer, because unsupported files throw.
    *
    * @throws ConfigurationError or DataError, as `tokenizerOfHuggingFace`
    */
   tokenizer(): TokenizerOptions | undefined;
   /**
-   * Ids of the tokens that end a text; undefined if the directory has none, so that the tokenizer's are used.
+   * Ids of the tokens that end a text. If the directory has none, undefined: the tokenizer's ids are then
+   * used.
    */
   readonly endTokens: readonly number[] | undefined;
-  /** The sequence length in training, in tokens; if it is unknown, the model's number of positions. */
+  /**
+   * The sequence length in training, in tokens, or the model's number of positions if the length is unknown.
+   */
   readonly sequenceLength: number;
-  /** The data on which it was trained, if the checkpoint records it. */
+  /** The model's training data, if the checkpoint records it. */
   readonly data: TrainedOn | undefined;
   /**
-   * Fills float32 tensors of the model, whole or slices, by their logical names. Each process passes the
+   * Fills float32 tensors of the model, or slices of tensors, by their logical names. Each process passes the
    * tensors of its own part of the model.
    */
   load(tensors: readonly LogicalTensor[]): Promise<void>;
@@ -64,7 +67,7 @@ export interface GptWeights {
 
 /**
  * Finds a trained model in a directory of checkpoints or in a Hugging Face directory. Adapters in `loadLora`
- * are merged into it.
+ * are merged into the weights.
  *
  * @throws ConfigurationError MTL_FLAG_REQUIRED or MTL_FLAG_CONFLICT unless exactly one location is given, or
  *   for adapters in addition to the adapters of a checkpoint; as `weightsWithAdapters`
@@ -83,7 +86,7 @@ async function openBase(options: OpenGptWeightsOptions): Promise<GptWeights> {
   const { load, checkpointStep, loadHuggingFace } = options;
   if (load !== undefined && loadHuggingFace !== undefined) {
     throw new ConfigurationError('MTL_FLAG_CONFLICT', '--load and --load-hf name two models', {
-      remedy: 'leave one of them out',
+      remedy: 'leave out one',
     });
   }
   if (loadHuggingFace !== undefined) {

@@ -6,7 +6,7 @@ import { ConfigurationError } from '@mtl/errors';
 /** The devices that a page may compute on. */
 export type PageDevice = 'wasm' | 'webgpu';
 
-/** A package whose files a page takes, by their names in the page's folder `runtime`. */
+/** A package with files for a page, by their names in the page's folder `runtime`. */
 interface RuntimePackage {
   readonly name: string;
   readonly license: string;
@@ -41,7 +41,7 @@ const packages: readonly RuntimePackage[] = [
   },
 ];
 
-/** The major version of transformers.js whose files these are. */
+/** The major version of transformers.js with these files. */
 const knownVersion = '4';
 
 const command = `npm install @huggingface/transformers@${knownVersion}`;
@@ -50,21 +50,22 @@ const command = `npm install @huggingface/transformers@${knownVersion}`;
 export interface RuntimeFile {
   readonly name: string;
   readonly path: string;
-  /** The device that needs it. Absent: any. */
+  /** The device that needs the file. Absent: all devices. */
   readonly device?: PageDevice;
 }
 
-/** The modules of a page by the names with which the library imports them. */
+/** The modules of a page, by the names in the library's imports. */
 export const importMap = {
   'onnxruntime-common': './onnxruntime.js',
   'onnxruntime-web/webgpu': './onnxruntime.js',
 } as const;
 
 /**
- * Finds transformers.js and ONNX Runtime for devices where a program in a directory would find them.
+ * Finds the installed transformers.js and ONNX Runtime for devices, as a program in a directory would find
+ * them.
  *
- * @returns the files to copy, and the versions of both by their names
- * @throws ConfigurationError MTL_PAGE_RUNTIME where they are not installed, or in another version
+ * @returns the files to copy, and the version of each package
+ * @throws ConfigurationError MTL_PAGE_RUNTIME if a package is not installed, or has an unsupported version
  */
 export function findRuntimeFiles(
   directory: string,
@@ -105,14 +106,15 @@ const notInstalled = (problem: string): ConfigurationError =>
   });
 
 /**
- * Returns the folder of a package, as programs in a directory import it; undefined where it is not installed.
+ * Returns the folder of a package that programs in a directory would import; undefined if the package is not
+ * installed.
  */
 function findPackage(name: string, directory: string): string | undefined {
   const places = createRequire(join(directory, 'index.js')).resolve.paths(name) ?? [];
   return places.map((place) => join(place, name)).find((folder) => existsSync(join(folder, 'package.json')));
 }
 
-/** Returns the text that names the packages whose files a page has, with the licence of each. */
+/** Returns a text that names the packages whose files a page contains, with the licence of each package. */
 export function describeLicenses(versions: Readonly<Record<string, string>>): string {
   const named = packages.map(({ name, license }) => `${name} ${versions[name]}: ${license}`);
   return [

@@ -22,7 +22,7 @@ interface ToPage {
 interface CheckpointToPageOptions extends ToPage {
   /** A directory of checkpoints of a GPT. */
   readonly load: string;
-  /** The iteration; default the newest whole checkpoint. */
+  /** The iteration. Default: the newest complete checkpoint. */
   readonly checkpointStep?: number | undefined;
 }
 
@@ -56,8 +56,8 @@ interface WrittenPage {
 }
 
 /**
- * Writes a page that answers with a checkpoint of a GPT in the browser: a folder for any static server, with
- * the model, transformers.js and ONNX Runtime, which are taken from where they are installed for the working
+ * Writes a web page that runs a checkpoint of a GPT in the browser. The page is a folder for any static
+ * server, with the model, transformers.js and ONNX Runtime. Both libraries must be installed for the working
  * directory.
  *
  * @throws ConfigurationError MTL_OPTION, MTL_PAGE_RUNTIME, MTL_PAGE_MODEL for a BERT; CheckpointError
@@ -163,7 +163,8 @@ async function writePageFiles(directory: string, { runtime, ...page }: Described
 }
 
 /**
- * Returns the policy of a page that loads nothing from elsewhere, and runs the import map alone in its HTML.
+ * Returns the content security policy of a page that loads nothing from elsewhere, and runs only the import
+ * map as inline code.
  */
 function makePolicy(imports: string): string {
   const hash = createHash('sha256').update(imports).digest('base64');

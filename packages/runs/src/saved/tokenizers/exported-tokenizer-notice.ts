@@ -12,8 +12,8 @@ const probes = [
 ];
 
 /**
- * Compares the tokenizer in an exported Hugging Face directory, as transformers' AutoTokenizer loads it, with
- * the tokenizer of the model. For some values of `model_type`, transformers builds the components itself,
+ * Compares the model's tokenizer with the tokenizer that transformers' AutoTokenizer loads from an exported
+ * Hugging Face directory. For some values of `model_type`, transformers builds the components itself,
  * whatever tokenizer.json contains.
  *
  * @returns a notice if they differ; undefined if they match, or if the directory has no tokenizer

@@ -8,7 +8,7 @@ import { readJsonObject, readTextFile, tokensNextTo } from '@mtl/tokenizers/inte
 /**
  * Returns the tokenizer of a Hugging Face directory, given the paths of its files by name: tokenizer.json,
  * GPT-2's vocab.json and merges.txt, or BERT's vocab.txt with the letter case in tokenizer_config.json.
- * Returns undefined if none of these files exists.
+ * Returns undefined without any of these files.
  *
  * @throws ConfigurationError MTL_FLAG_REQUIRED for a vocab.txt whose letter case is unknown; DataError
  *   MTL_DATA_TOKENIZER for files that cannot be read, and for added tokens that a vocabulary without a
@@ -42,8 +42,8 @@ export function tokenizerOfHuggingFace(
 }
 
 /**
- * Refuses a directory without tokenizer.json if other files list tokens that the vocabulary lacks, because
- * only the vocabulary is read.
+ * Rejects a directory without tokenizer.json if other files list tokens that the vocabulary lacks, because
+ * only the vocabulary would be read.
  */
 function refuseOtherTokens(vocabulary: string, tokens: readonly string[]): void {
   const known = new Set(tokens);
@@ -68,8 +68,8 @@ function lowersCase(settings: string | undefined): boolean | undefined {
 
 /**
  * Returns the tokenizer's files of a Hugging Face directory, by their names: paths of existing files, or
- * contents of new files for a built-in tokenizer. tokenizer_config.json is added if the tokenizer has none.
- * Without these files, the transformers library silently makes a tokenizer with a single token. Empty for
+ * contents of new files for a built-in tokenizer. A missing tokenizer_config.json is added. Without these
+ * files, the transformers library silently makes a tokenizer with a single token. The result is empty for
  * `NullTokenizer`, which has no text.
  *
  * @throws DataError MTL_DATA_TOKENIZER when its files cannot be used

@@ -20,7 +20,7 @@ export interface TimeMatmulsOptions {
   readonly processes: TrainingProcesses;
   /** The planner, which finds the matmuls of the run. */
   readonly planning: RunPlanning | undefined;
-  /** Choices that are not timed again, and that count before the choices in the file. Default: none. */
+  /** Existing choices, which are not timed again. They override the choices in the file. Default: none. */
   readonly known?: MatmulChoices;
   readonly onMessage: (text: string) => void;
   /** The environment, which may name the cache directory. */
@@ -30,9 +30,9 @@ export interface TimeMatmulsOptions {
 /**
  * With --time-matmuls, makes all ranks use the same algorithms for the matmuls of the run. The first rank
  * finds the matmuls of every kind of rank in a dry run, and times the matmuls that have no choice in the
- * file. All ranks call it: on device `cuda` before the run allocates anything, so that the first rank is
- * alone on its GPU and no graph is recorded yet; on device `cpu` with the threads of the run. It releases the
- * memory that it used.
+ * file. All ranks call it. On device `cuda`, they call it before the run allocates anything, so that the
+ * first rank has the GPU for itself and no graph is recorded yet. On device `cpu`, they call it with the
+ * threads of the run. Its memory is released afterwards.
  *
  * @throws ConfigurationError `MTL_MATMUL_CHOICES` for ranks on several platforms, and as `MatmulChoiceFile`;
  *   KernelError as `timeMatmuls`
@@ -52,7 +52,7 @@ export async function timeMatmulsOfRun(
   useMatmulChoices(processes.agree(chosen), { device });
 }
 
-/** Returns the device of a run that trains, which is not a dry run on device `meta`. */
+/** Returns the device of a run that trains, in contrast to a dry run on device `meta`. */
 const choosingDevice = ({ parallel }: PretrainingConfiguration): ChoosingDevice =>
   parallel.device === 'cuda' ? 'cuda' : 'cpu';
 
@@ -94,10 +94,10 @@ async function choose(
 }
 
 /**
- * Makes matmuls use the choices of the checkpoint that training resumes from, so that results repeat, and on
- * device `cpu` times the matmuls of a run with --time-matmuls. All ranks call it, after their threads are set
- * and before their first step. On another platform than the checkpoint's, a message says that its choices are
- * not used.
+ * Makes matmuls use the choices of the resumed checkpoint, so that results repeat. On device `cpu`, also
+ * times the matmuls of a run with --time-matmuls. All ranks call it after their threads are set and before
+ * their first step. If the checkpoint is from another platform, a message reports that its choices are not
+ * used.
  *
  * @returns the choices in use, for run.json and checkpoints; undefined for a run without choices
  * @throws errors of `timeMatmulsOfRun`

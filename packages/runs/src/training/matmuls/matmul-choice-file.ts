@@ -17,9 +17,9 @@ interface Line {
 }
 
 /**
- * The chosen algorithms for matmuls on one platform, in a file of the user's cache directory. A line is one
- * choice. Lines are only ever appended, and the first line for a problem counts: processes that choose at the
- * same time agree by reading the file afterwards, without a lock.
+ * The chosen algorithms for matmuls on one platform, in a file of the user's cache directory. Each line is a
+ * choice. Lines are only appended, and the first line for a problem counts. Simultaneous processes agree
+ * without a lock by reading the file after appending.
  */
 export class MatmulChoiceFile {
   readonly path: string;
@@ -42,7 +42,7 @@ export class MatmulChoiceFile {
   /**
    * Reads the choices so far; an empty list if the file does not exist.
    *
-   * @throws ConfigurationError `MTL_MATMUL_CHOICES` for a file that cannot be read, is damaged or is of
+   * @throws ConfigurationError `MTL_MATMUL_CHOICES` for a file that cannot be read, is damaged or belongs to
    *   another platform
    */
   read(): MatmulChoices {
@@ -61,8 +61,8 @@ export class MatmulChoiceFile {
   }
 
   /**
-   * Adds choices that the file does not have, and returns the choices in the file, which may differ for the
-   * same problems.
+   * Adds choices that the file lacks. Returns the choices in the file, which may differ for the same
+   * problems.
    *
    * @throws ConfigurationError `MTL_MATMUL_CHOICES` as `read`, and for a file that cannot be written
    */

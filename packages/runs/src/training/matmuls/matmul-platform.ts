@@ -5,23 +5,23 @@ import { cudaStreams, openCuda } from '@mtl/kernels/internal';
 import type { ChoosingDevice } from '@mtl/kernels/matmul-choices';
 import { libraryVersion } from '../../library-version.js';
 
-/** The platform that determines the algorithms of matmuls and their times. */
+/** The platform, which determines the algorithms of matmuls and their times. */
 export interface MatmulPlatform {
   readonly device: ChoosingDevice;
   /**
-   * The properties by name. Algorithms that were timed on one platform are used only on platforms with equal
+   * The properties by name. Algorithms timed on one platform are used only on platforms with equal
    * properties.
    */
   readonly properties: Readonly<Record<string, string | number>>;
 }
 
-/** Returns the platform of a device of this process, which has the device open. */
+/** Returns the platform of a device that this process has opened. */
 export const matmulPlatform = (device: ChoosingDevice): MatmulPlatform => ({
   device,
   properties: device === 'cuda' ? gpuProperties() : cpuProperties(),
 });
 
-/** Formats a platform as messages and checkpoints name it. */
+/** Formats a platform for messages and checkpoints. */
 export const formatPlatform = ({ properties }: MatmulPlatform): string =>
   Object.entries(properties)
     .map(([name, value]) => `${name} ${value}`)
@@ -52,7 +52,9 @@ function gpuProperties(): MatmulPlatform['properties'] {
   };
 }
 
-/** Returns the version of NVIDIA's kernel module, 580.65.06; undefined if this process cannot see it. */
+/**
+ * Returns the version of NVIDIA's kernel module, such as 580.65.06; undefined if this process cannot read it.
+ */
 function kernelModuleVersion(): string | undefined {
   try {
     return /(\d+\.\d+(?:\.\d+)?)/.exec(readFileSync('/proc/driver/nvidia/version', 'utf8'))?.[1];

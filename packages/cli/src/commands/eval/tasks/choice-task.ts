@@ -48,7 +48,7 @@ export const choiceRows: Readonly<Record<string, (row: Row) => ChoiceQuestion>> 
   },
 };
 
-/** Reads a row of ARC, in the form of its authors or of the Hugging Face dataset. */
+/** Reads a row of ARC, in its authors' form or the Hugging Face dataset's form. */
 function arc(row: Row): ChoiceQuestion {
   const { question, choices, answerKey } = row;
   const own = isRow(question) ? question : undefined;
@@ -116,7 +116,7 @@ interface ChoiceQuestion {
 /** Reports that a row lacks a field; the task adds the file and the line. */
 class UnusableRowError extends Error {}
 
-/** Makes a question whose answers follow the same text, after a space. */
+/** Makes a question whose answers all follow the same text and a space. */
 function makeQuestion(context: string, answers: readonly string[], gold: number): ChoiceQuestion {
   return {
     contexts: answers.map(() => context),
@@ -168,7 +168,7 @@ export async function scoredQuestions(
 }
 
 interface ChoiceScores {
-  /** The fraction of questions whose right answer has the highest log-probability. */
+  /** The fraction of questions for which the right answer has the highest log-probability. */
   readonly acc: number;
   /** The same fraction with log-probabilities divided by the number of characters. */
   readonly acc_norm?: number;

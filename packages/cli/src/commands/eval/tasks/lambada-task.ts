@@ -10,8 +10,8 @@ import type { EvaluationTask } from './evaluation-task.js';
 
 /**
  * The task `lambada`: the fraction of passages whose last word is predicted correctly, with all of its tokens
- * (Paperno et al. 2016; strict, as in Shoeybi et al. 2019, section 5.3). The file is the original one: JSON
- * lines with a "text" each, without tokenized punctuation.
+ * (Paperno et al. 2016; strict, as in Shoeybi et al. 2019, section 5.3). The task needs the original file:
+ * JSON lines with a "text" field, without tokenized punctuation.
  */
 export const lambadaTask: EvaluationTask = {
   name: 'lambada',
@@ -54,7 +54,7 @@ async function readPassages(path: string, tokenizer: Tokenizer): Promise<ClozeEx
 }
 
 /**
- * Splits a text into context and last word. The space before the word belongs to the word, since tokens of
+ * Splits a text into its context and its last word. The word includes the space before it, because tokens of
  * GPT-2's tokenizer begin with this space.
  */
 function splitCloze(

@@ -5,7 +5,7 @@ import { detokenizeWikitext } from './wikitext-task.js';
 const fixtures = new URL('../../../../fixtures/evaluation-tasks/', import.meta.url);
 const read = (name: string): string => readFileSync(new URL(name, fixtures), 'utf8');
 
-it('does what the rules do in Python, on a text where each of them applies', () => {
+it('does what the rules do in Python, on a text where each rule applies', () => {
   const { detokenized } = JSON.parse(read('expected.json')) as { detokenized: string };
   expect(detokenizeWikitext(read('wikitext.txt'))).toBe(detokenized);
 });

@@ -13,14 +13,17 @@ import type { EvaluationTask } from './evaluation-task.js';
 export interface WikitextResult {
   /** Number of words of the original file, as separated by spaces (the number that Megatron-LM uses). */
   readonly numOriginalTokens: number;
-  /** Number of predicted tokens of the detokenized text: all except the first one, or the BOS before it. */
+  /**
+   * The number of predicted tokens of the detokenized text, which excludes the first token, or the BOS before
+   * it.
+   */
   readonly numScored: number;
   readonly negativeLogLikelihood: number;
   /** exp(negativeLogLikelihood / numOriginalTokens): Shoeybi et al. 2019, section 5.3. */
   readonly perplexity: number;
   /**
-   * The same with one word less, since the first token is given, and with a maximum of exp(20), as in
-   * Megatron-LM's code.
+   * The perplexity computed with one word less, because the first token is given, and limited to exp(20), as
+   * in Megatron-LM's code.
    */
   readonly adjustedPerplexity: number;
   /** exp(negativeLogLikelihood / numScored): the perplexity per token, not comparable between tokenizers. */
@@ -30,7 +33,7 @@ export interface WikitextResult {
 /** The task `wikitext`, for a WikiText file in its original form, such as wiki.test.tokens. */
 export const wikitextTask: EvaluationTask = {
   name: 'wikitext',
-  // the stride used by Shoeybi et al. 2019
+  // the stride of Shoeybi et al. 2019
   defaultStride: 32,
   run: async ({ path, loaded, windows, batchSize, onProgress }) => {
     const { numOriginalTokens, tokens } = readWikitext(path, loaded);
@@ -62,7 +65,7 @@ function readWikitext(path: string, loaded: LoadedGpt): { numOriginalTokens: num
   const original = readText(path);
   const numOriginalTokens = original.trim().split(' ').length;
   const tokens = Int32Array.from(encodeText(requiredTokenizer(loaded), detokenizeWikitext(original)));
-  // two words are needed, since `adjustedPerplexity` divides by one word less
+  // needs two words, because `adjustedPerplexity` divides by the number of words less one
   if (numOriginalTokens >= 2 && tokens.length >= 2) return { numOriginalTokens, tokens };
   throw new DataError('MTL_EVALUATION_DATA', `${path} has hardly a word`, {
     expected: 'a WikiText file, such as wiki.test.tokens of WikiText-103',
@@ -104,7 +107,7 @@ const pairs = ['()', '[]', '{}', '""', "''"] as const;
 
 type Rule = readonly [what: string | RegExp, by: string];
 
-/** Replacement rules, in order: each is applied to the result of the previous one. */
+/** Replacement rules, in order. Each rule changes the result of the previous rule. */
 const rules: readonly Rule[] = [
   ["s '", "s'"],
   // Megatron-LM's rule for "' 98" at this position never applies, so it is left out
@@ -127,9 +130,8 @@ const rules: readonly Rule[] = [
 ];
 
 /**
- * Approximately restores the text from which a WikiText file was made; the file has spaces around
- * punctuation. The rules come from Megatron-LM's evaluation, with their errors, so that perplexities can
- * be compared.
+ * Approximately restores the original text of a WikiText file, which has spaces around punctuation. The rules
+ * come from Megatron-LM's evaluation, with their errors, so that perplexities can be compared.
  */
 export function detokenizeWikitext(text: string): string {
   return rules.reduce((result, [what, by]) => result.replaceAll(what, by), text);

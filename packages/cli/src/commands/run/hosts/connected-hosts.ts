@@ -16,9 +16,12 @@ import { type JobHosts, type Judge, type RankFailure, serveStore } from './job-h
  * value, or when a launcher is lost.
  */
 const noLimitMs = 1e11;
-/** The longest time, in milliseconds, for which one attempt to find host 0 blocks this process. */
+/** The maximum time, in milliseconds, for which an attempt to find host 0 blocks this process. */
 const lookMs = 1_000;
-/** The time, in milliseconds, for which host 0 waits at the end until others have read its last message. */
+/**
+ * The time, in milliseconds, for which host 0 waits at the end until the other hosts have read its last
+ * message.
+ */
 const leaveLimitMs = 5_000;
 const member = 'the launcher of host';
 
@@ -28,7 +31,7 @@ interface Terms {
   readonly maxRestarts: number;
 }
 
-/** Host 0's answer to all hosts. It starts the job, or names the problem that prevents it. */
+/** Host 0's answer to all hosts. It starts the job or describes the problem that prevents the start. */
 interface Start {
   readonly problem?: { readonly code: `MTL_${string}`; readonly message: string; readonly exitCode: 1 | 2 };
 }
@@ -41,9 +44,9 @@ const encode = (value: unknown): Uint8Array => new TextEncoder().encode(JSON.str
 const decode = <Value>(bytes: Uint8Array): Value => JSON.parse(new TextDecoder().decode(bytes)) as Value;
 
 /**
- * The connection of the launchers of several hosts, through a separate store at --master-addr and
- * --master-port that exists as long as the job. Its heartbeats detect that a launcher has ended or that a
- * host is lost. This ends the job, since no launcher could restart the processes of that host.
+ * Connects the launchers of several hosts, through a separate store at --master-addr and --master-port that
+ * exists as long as the job. Heartbeats of the store detect an ended launcher or a lost host. Either ends the
+ * job, because no launcher could restart the processes of that host.
  */
 export class ConnectedHosts implements JobHosts {
   readonly #nodeRank: number;
@@ -51,7 +54,7 @@ export class ConnectedHosts implements JobHosts {
   readonly #job: NativeJob;
   readonly #store: NativeStore;
   readonly #server: StoreServer | undefined;
-  /** Unfinished waits in other threads, which must end before the job is closed. */
+  /** Unfinished waits in other threads. All must end before the job is closed. */
   readonly #waits = new Set<Promise<unknown>>();
 
   private constructor(
@@ -72,7 +75,7 @@ export class ConnectedHosts implements JobHosts {
   /**
    * Waits until the launchers of all hosts have joined.
    *
-   * @param signal ends the wait; the promise is rejected with its reason
+   * @param signal ends the wait. The promise is then rejected with the signal's reason
    * @throws CommunicationError MTL_TIMEOUT, which names the hosts that did not join; ConfigurationError
    *   MTL_FLAG_CONFLICT
    */
@@ -157,7 +160,7 @@ export class ConnectedHosts implements JobHosts {
         const start: Start = await this.#compare({ terms, deadline, signal, joinTimeoutMs });
         this.#store.set('start', encode(start));
       }
-      // waits without a limit of its own, because host 0 always answers at its time limit
+      // this wait has no time limit, because host 0 always answers at its own limit
       ({ problem } = await this.#get<Start>('start', { signal }));
     } finally {
       notices.end();
@@ -200,7 +203,7 @@ export class ConnectedHosts implements JobHosts {
     return { code: 'MTL_TIMEOUT', message, exitCode: 1 };
   }
 
-  /** Returns the hosts that have not joined yet, with the ranks that are missing. */
+  /** Returns the hosts that have not joined yet, with their ranks. */
   #absent({ nprocPerNode }: Terms): string[] {
     return Array.from({ length: this.#numNodes }, (_, host) => host)
       .filter((host) => this.#store.find(`host/${host}`) === undefined)
@@ -264,8 +267,8 @@ interface FindOptions {
 }
 
 /**
- * Tries to reach host 0's store until the deadline. Each attempt is short, so that signals are handled in
- * between.
+ * Tries to reach host 0's store until the deadline. Each attempt is short, so that this process can handle
+ * signals between attempts.
  */
 async function findStore({ deadline, signal, ...options }: FindOptions): Promise<NativeStore> {
   let reason = 'it has not been looked for';

@@ -20,8 +20,8 @@ export interface RankFailure {
  */
 export interface JobHosts {
   /**
-   * Begins an attempt. Host 0 passes the port of the attempt's store as `port`; all hosts get this port as
-   * the result.
+   * Begins an attempt. Host 0 passes the port of the attempt's store as `port`, and all hosts receive this
+   * port as the result.
    */
   begin(attempt: number, port: number | undefined): Promise<number>;
   /** Reports to the other hosts that a process of this host has failed. */
@@ -29,15 +29,15 @@ export interface JobHosts {
   /** Returns the first process that fails on any host. Rejects when the launcher of another host is lost. */
   failure(attempt: number): Promise<RankFailure>;
   /**
-   * Sends this host's report to host 0, which calls `judge` with all reports. Returns the decision on all
-   * hosts.
+   * Sends this host's report to host 0. Host 0 calls `judge` with all reports, and all hosts receive the
+   * decision.
    */
   settle(attempt: number, report: HostReport, judge: Judge): Promise<Verdict>;
   /** Leaves the job. */
   close(): Promise<void>;
 }
 
-/** The hosts of a job on one host, whose launcher decides alone. */
+/** The hosts of a job that runs on a single host. Its launcher decides alone. */
 export class SingleHost implements JobHosts {
   #tell: (failure: RankFailure) => void = () => {};
 

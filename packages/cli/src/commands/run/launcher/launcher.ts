@@ -28,7 +28,7 @@ export class Launcher {
   #ranks: readonly RankProcess[] = [];
   #numSignals = 0;
   #hasReader = true;
-  /** Ends waits for other hosts that happen before ranks are started. */
+  /** Ends waits for other hosts before the ranks have started. */
   readonly #interruption = new AbortController();
 
   constructor(options: LaunchOptions) {
@@ -92,7 +92,7 @@ export class Launcher {
             inheritsOutput: showsProgress && localRank === 0,
           }),
       );
-      // handles a signal that came before the ranks were started
+      // handles a signal that arrived before the ranks were started
       if (this.#numSignals > 0) for (const rank of this.#ranks) rank.kill();
       const errors = new RankErrors((lines) => void (this.#hasReader && process.stderr.write(lines)));
       const report = await this.#watch(hosts, { attempt, server, errors });
@@ -110,8 +110,8 @@ export class Launcher {
   }
 
   /**
-   * Opens the store of an attempt. On several hosts it uses any free port, because the launchers' own store
-   * has the port of --master-port.
+   * Opens the store of an attempt. On several hosts it uses any free port, because the launchers' store
+   * already has the port of --master-port.
    */
   #serveStore(attempt: number): StoreServer {
     const { numNodes, numProcessesPerNode, masterAddress, masterPort, secret, heartbeatLimitMs } =
@@ -150,9 +150,9 @@ export class Launcher {
     }, silenceCheckMs);
     hosts.failure(attempt).then(
       (failure) => {
-        // a silent rank is a failure although its process has not ended, and may never end
+        // a silent rank counts as failed. Its process has not ended, and may never end
         if (isOurs(failure.rank)) firstToFail ??= failure.rank;
-        // makes ranks fail that wait for a rank which did not join, with an error that names this rank
+        // ends ranks that wait for a rank which did not join, with an error that names the missing rank
         server?.abort(failure);
         ending.begin();
       },
@@ -179,8 +179,8 @@ export class Launcher {
   }
 
   /**
-   * Handles output that can no longer be written: a closed terminal, a reader that has ended (`| head`), or a
-   * full disk. It ends the job as SIGHUP does. Later output of ranks is dropped.
+   * Handles output that can no longer be written: a closed terminal, an ended reader (`| head`), or a full
+   * disk. The job ends as after SIGHUP, and later output of ranks is dropped.
    */
   readonly #onLostOutput = (error: NodeJS.ErrnoException): void => {
     if (error.code !== 'EIO' && error.code !== 'EPIPE') process.exitCode = 1;
@@ -203,8 +203,9 @@ export class Launcher {
 }
 
 /**
- * Returns the rank from which the store has received no heartbeat for too long. Other failures end a process,
- * which its launcher notices. A stopped process does not end, and neither do the ranks that wait for it.
+ * Returns the rank from which the store has received no heartbeat for too long. A rank that fails in other
+ * ways ends its process, and the launcher notices that. A stopped process does not end, and neither do the
+ * ranks that wait for it.
  */
 function silentRank(server: StoreServer | undefined): RankFailure | undefined {
   const failure = server?.failure;
@@ -213,8 +214,8 @@ function silentRank(server: StoreServer | undefined): RankFailure | undefined {
 }
 
 /**
- * Returns the error of a job that lost another host: the launcher of that host has ended, so its ranks cannot
- * be restarted.
+ * Returns the error of a job that lost another host. The launcher of that host has ended, so nothing can
+ * restart its ranks.
  */
 function lostHost(error: unknown): unknown {
   if (!MtlError.isInstance(error) || ['MTL_CLOSED', 'MTL_STORE_AUTHENTICATION'].includes(error.code))
@@ -234,7 +235,7 @@ export interface LaunchOnThisHostOptions {
   readonly args: readonly string[];
 }
 
-/** Runs a program as several ranks on this host, until it ends. @throws errors of `Launcher.run` */
+/** Runs a program as several ranks on this host, until the program ends. @throws errors of `Launcher.run` */
 export async function launchOnThisHost({
   numProcesses,
   script,

@@ -6,14 +6,17 @@ import { FinalError, LinePrefixer } from '../reports/rank-output.js';
 import type { LaunchOptions } from './launch-options.js';
 import { listLoaders } from './resolve-program.js';
 
-/** How a rank ended, and its last output. */
+/** The exit of a rank, with its last output. */
 export interface RankExit {
   readonly rank: number;
   readonly status: number | null;
   readonly signal: NodeJS.Signals | null;
-  /** The first line of the rank's last coded error, or else its last line on standard error; may be empty. */
+  /**
+   * The first line of the rank's last coded error, or its last line on standard error without such an error;
+   * may be empty.
+   */
   readonly lastMessage: string;
-  /** The complete coded error with which the rank ended, if it has not been shown yet; otherwise empty. */
+  /** The coded error that ended the rank, if it has not been printed yet. Otherwise empty. */
   readonly error: string;
   /** True if this launcher sent a signal to the rank. */
   readonly wasSignalled: boolean;
@@ -33,14 +36,14 @@ export interface RankProcessOptions {
 }
 
 /**
- * The time in milliseconds to wait for output after a process has ended, since a child of the process may
+ * The time in milliseconds to wait for output after a process has ended, because a child of the process may
  * still hold the pipe.
  */
 const outputLimitMs = 1_000;
 
 /**
- * One process of a job. It has its own process group, so that Ctrl-C in a terminal reaches it only through
- * the launcher.
+ * A process of a job. It has its own process group, so that Ctrl-C in a terminal reaches the process only
+ * through the launcher.
  */
 export class RankProcess {
   readonly rank: number;
@@ -86,8 +89,8 @@ export class RankProcess {
   }
 
   /**
-   * Returns whether the process is stopped, by a signal such as SIGSTOP or by a debugger. It does nothing
-   * until it is continued.
+   * Returns true if a signal such as SIGSTOP, or a debugger, has stopped the process. A stopped process does
+   * nothing until it is continued.
    */
   isStopped(): boolean {
     try {
@@ -98,7 +101,7 @@ export class RankProcess {
     }
   }
 
-  /** Kills the process and its children, even if it is stopped. */
+  /** Kills the process and its children, even if the process is stopped. */
   kill(): void {
     const { pid } = this.#child;
     if (pid === undefined) return;
@@ -111,7 +114,7 @@ export class RankProcess {
     }
   }
 
-  /** Continues to read the process's output, but discards it. */
+  /** Discards the process's further output. */
   dropOutput(): void {
     this.#isForwarding = false;
     for (const source of [this.#child.stdout, this.#child.stderr]) source?.resume();
@@ -141,8 +144,8 @@ export class RankProcess {
   #showing(source: Readable, target: Writable): (lines: Buffer) => void {
     return (lines) => {
       if (lines.length === 0 || !this.#isForwarding || target.write(lines)) return;
-      // if the launcher's output is read slowly, the process is slowed down, so that output does not fill the
-      // memory
+      // slows the process down if the launcher's output is read slowly, so that buffered output does not fill
+      // the memory
       source.pause();
       target.once('drain', () => source.resume());
     };
@@ -150,8 +153,8 @@ export class RankProcess {
 }
 
 /**
- * Returns the environment variables of a rank: torchrun's variables, the secret, and the number of threads,
- * which is this process's share of the host's cores.
+ * Returns the environment variables of a rank: torchrun's variables, the secret, and the number of threads
+ * (the process's share of the host's cores).
  */
 function makeVariables(
   rank: number,
@@ -180,14 +183,14 @@ function makeVariables(
 }
 
 /**
- * The time, in milliseconds, that ranks have to detect a failure of another rank and report it. On one host
- * this takes at most a second.
+ * The time, in milliseconds, in which ranks detect and report a failure of another rank. On one host this
+ * takes at most a second.
  */
 const ownWordsMs = 1_000;
 
 /**
- * Ends the ranks of this host after a failure. They first have time to end on their own, then get SIGTERM,
- * then SIGKILL.
+ * Ends the ranks of this host after a failure. The ranks first have time to end, then get SIGTERM, then
+ * SIGKILL.
  */
 export class RankShutdown {
   readonly #ranks: () => readonly RankProcess[];

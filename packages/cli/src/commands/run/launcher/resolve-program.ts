@@ -15,8 +15,8 @@ const notFound = 'MTL_PROGRAM';
 /**
  * Finds the script of the program on a command line. The program is a script; or a directory with a
  * package.json (its only `bin`, or the `bin` with the package's name, else its `main`); or a JavaScript
- * command on the PATH, such as gpt-train. `gpt` and `bert` mean the training programs of this package, and
- * `mtl` this command, wherever they are installed.
+ * command on the PATH, such as gpt-train. `gpt` and `bert` name the training programs of this package, and
+ * `mtl` names this command, regardless of where they are installed.
  *
  * @throws ConfigurationError MTL_PROGRAM
  */
@@ -44,10 +44,10 @@ export function resolveProgram(program: string): string {
 }
 
 /**
- * Returns the modules that Node.js must import before a script that `resolveProgram` found: tsx for a script
- * in TypeScript. No module is needed for JavaScript, or if tsx is missing and Node.js itself strips types.
+ * Returns the modules that Node.js must import before the script: tsx for a script in TypeScript. JavaScript
+ * needs no module. Neither does TypeScript without tsx if Node.js strips types itself.
  *
- * @throws ConfigurationError MTL_PROGRAM if neither can run TypeScript
+ * @throws ConfigurationError MTL_PROGRAM if neither tsx nor Node.js can run TypeScript
  */
 export function listLoaders(script: string): string[] {
   if (!isTypeScript(script)) return [];
@@ -62,7 +62,7 @@ export function listLoaders(script: string): string[] {
   );
 }
 
-/** Returns a remedy with the command that replaces a training program which is not on the PATH. */
+/** Returns a remedy for a training program that is not on the PATH: another command that starts it. */
 function chooseRemedy(program: string): { readonly remedy?: string } {
   const model = /^(gpt|bert)-train$/.exec(program)?.[1];
   if (model === undefined) return {};

@@ -112,7 +112,7 @@ describe('judgeAttempt', () => {
     const wrong = (rank: number) => ended(rank, { status: 2, error, lastMessage: 'error[MTL_HEADS]: 5' });
     const late = { ...ended(1, { status: null, signal: 'SIGTERM' as const }), wasSignalled: true };
     expect(judge([report([wrong(0), wrong(1)], 0)]).input).toEqual({ error, onlyRanks: [] });
-    // rank 3 was ended before it could report the same error
+    // rank 3 was ended before it reported the same error
     expect(judge([report([wrong(0), late], 0)]).input).toEqual({ error, onlyRanks: [] });
     expect(judge([report([survivor(0), wrong(1)], 1)]).input).toEqual({ error, onlyRanks: [1] });
     expect(judge([report([survivor(0), killed(1)], 1)]).input).toBeUndefined();
@@ -191,7 +191,7 @@ describe('the remedy of a rank that failed', () => {
 
   it.each([
     ['--save a', { isRepeated: true }],
-    // for wrong input without a coded error
+    // wrong input without a coded error
     ['--save a', { exitCode: 2 }],
     // for a command that is no training run
     ['mtl -- generate --load a', {}],

@@ -4,7 +4,7 @@ import type { RankExit } from '../launcher/rank-process.js';
 
 /** The result of an attempt of the job on one host, after all its processes have ended. */
 export interface HostReport {
-  /** The rank that failed first on its own; undefined if no rank failed before it was told to end. */
+  /** The first rank that failed without a signal of the launcher; undefined if there is no such rank. */
   readonly firstToFail: number | undefined;
   readonly ends: readonly RankExit[];
   /** True if this launcher received a signal, which ends the job. */
@@ -14,13 +14,13 @@ export interface HostReport {
 /** The largest number of characters that are kept of a rank's last error. */
 const maximumMessageLength = 400;
 /**
- * The largest number of characters of the errors of all ranks of a host together, and the number that each
- * rank always has.
+ * The total number of characters for errors of all ranks of a host, and the number that each rank may always
+ * use.
  */
 const maximumErrorsLength = 100_000;
 const leastErrorLength = 500;
 
-/** Shortens a report so that it fits into a value of the store, even with many ranks on a host. */
+/** Shortens a report so that it fits into a value of the store, also with many ranks on a host. */
 export function shortenReport(report: HostReport): HostReport {
   const maximumErrorLength = Math.max(leastErrorLength, maximumErrorsLength / report.ends.length);
   const ends = report.ends.map((end) => ({
@@ -32,24 +32,24 @@ export function shortenReport(report: HostReport): HostReport {
   return { ...report, ends };
 }
 
-/** The exit status of a program whose input is wrong; restarts would not help. */
+/** The exit status of a program with wrong input. A restart would not help. */
 export const wrongInputStatus = 2;
 
 /** Matches errors of @mtl/comm, and of a save by all ranks, that report a failure of another rank. */
 const blamesAnother =
   /^error\[MTL_(RANK_DIED|RANK_LEFT|HEARTBEAT|TIMEOUT|ABORTED|STORE_LOST|WATCHDOG|CHECKPOINT_PEER)\]/;
 /**
- * Matches the message of a wait that failed because another rank ended with an error. The message has the
- * code of that error.
+ * Matches the message of a wait that failed because another rank ended with an error. The message contains
+ * the code of the other rank's error.
  */
 const tellsOfAnother = /, rank \d+ waited [\d.]+ s: rank \d+ failed: /;
 
-/** Returns whether a rank's last message reports the failure of another rank. */
+/** Returns true if a rank's last message reports the failure of another rank. */
 export function blamesAnotherRank({ lastMessage }: RankExit): boolean {
   return blamesAnother.test(lastMessage) || tellsOfAnother.test(lastMessage);
 }
 
-/** Formats how a rank ended: its status or signal, and its last message, if there is one. */
+/** Formats the exit of a rank: its status or signal, and its last message if there is one. */
 export function formatRankExit({ rank, status, signal, lastMessage }: RankExit): string {
   const how = signal === null ? `exit code ${status}` : `signal ${signal}`;
   return `rank ${rank} ended with ${how}${lastMessage === '' ? '' : `: ${lastMessage}`}`;
@@ -72,7 +72,7 @@ export interface Verdict {
   /** True if every restart would fail in the same way. */
   readonly isRepeated: boolean;
   readonly details: Readonly<Record<string, unknown>>;
-  /** The coded error with which the job ends, if wrong input ended it. */
+  /** The coded error for wrong input, if wrong input ended the job. */
   readonly input?: WrongInput;
 }
 
@@ -89,14 +89,14 @@ interface JudgedAttempt {
 }
 
 /**
- * Returns whether a training run failed with a result that a restart would only compute again. From the same
- * checkpoint and the same samples, results are the same bit by bit.
+ * Returns true if a training run failed with a result that a restart would compute again. The same checkpoint
+ * and samples give the same results, bit for bit.
  */
 function repeatsItself({ lastMessage }: RankExit): boolean {
   return /^error\[MTL_(NOT_FINITE|LOSS_SPIKE|NO_UPDATE)\]/.test(lastMessage);
 }
 
-/** Decides whether the job has ended, restarts, or has failed, and which rank caused it. */
+/** Decides if the job has ended, restarts, or has failed, and which rank caused the failure. */
 export function judgeAttempt(judged: JudgedAttempt): Verdict {
   const { reports, firstHost = 0, attempt, maxRestarts } = judged;
   const failed = reports.flatMap(({ firstToFail }) => (firstToFail === undefined ? [] : [firstToFail]));
@@ -120,8 +120,8 @@ export function judgeAttempt(judged: JudgedAttempt): Verdict {
 }
 
 /**
- * Returns the wrong input that a rank reported, and whether all ranks did. Ranks that the launcher ended
- * before they could report it are counted as if they had.
+ * Returns the wrong input that a rank reported, and whether all ranks reported it. A rank that the launcher
+ * ended too early counts as if it had reported the same.
  */
 function findWrongInput({ error }: RankExit, ends: readonly RankExit[]): WrongInput {
   const others = ends.filter((end) => end.error !== error && !end.wasSignalled);
@@ -130,9 +130,9 @@ function findWrongInput({ error }: RankExit, ends: readonly RankExit[]): WrongIn
 }
 
 /**
- * Returns the rank that caused the failure. In this order: a rank with wrong input; a rank with values that
- * are not finite; the rank that other ranks name. If no rank is named, or the named rank itself reports a
- * failure of another rank, it is a rank that failed on its own, or else the first one.
+ * Returns the rank that caused the failure. The first match counts: a rank with wrong input; a rank with
+ * values that are not finite; the rank that other ranks name. If there is none, or if the named rank blames
+ * another rank, the result is a rank that failed without a signal, or else the first rank.
  */
 function blamed(
   ends: readonly RankExit[],
@@ -153,7 +153,7 @@ function blamed(
 
 function writeMessage(end: RankExit, reported: MtlError | undefined): string {
   const names = reported?.details.rank === end.rank;
-  // if the launcher ended the rank, or its status is 0, the reports of other ranks are more precise
+  // the reports of other ranks are more precise if the launcher ended the rank, or if its status is 0
   const sawMore = names && (end.status === 0 || (end.wasSignalled && end.signal !== null));
   return sawMore ? `rank ${end.rank} failed: ${reported.message}` : formatRankExit(end);
 }
@@ -209,8 +209,8 @@ function chooseRemedy(
 }
 
 /**
- * Returns how to change the command so that it loads `save`. Other flags for initial weights must be removed,
- * since a run can have only one source of weights.
+ * Returns the change to the command that makes it load `save`. Other flags for initial weights must be
+ * removed, because a run has only one source of weights.
  */
 function changeLoad(save: string, args: readonly string[]): string {
   const given = ['model', ...flagsOfStart].filter((name) =>

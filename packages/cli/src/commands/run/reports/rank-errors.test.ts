@@ -27,7 +27,7 @@ describe('RankErrors', () => {
     expect(printErrors([ended(0, 2, flag), ended(1, 2, flag)], flag)).toBe('');
   });
 
-  it('shows errors that differ, each with its rank, all lines of them', () => {
+  it('shows errors that differ, each with its rank and all lines', () => {
     const other = 'error[MTL_FILE]: no file\n  remedy: write it';
     expect(
       printErrors([ended(0, 2, flag), ended(1, 2, other), ended(2, 1, 'error[MTL_LOSS]: NaN')], flag),

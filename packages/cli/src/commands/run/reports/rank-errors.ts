@@ -3,9 +3,9 @@ import { blamesAnotherRank, type Verdict, wrongInputStatus } from './judge-attem
 import { LinePrefixer } from './rank-output.js';
 
 /**
- * Prints the errors with which the ranks of an attempt end; equal errors are printed once. Errors about wrong
- * input, which all ranks may have, and errors caused by the failure of another rank wait until the job's next
- * step is decided.
+ * Prints the errors of an attempt's ranks, equal errors only once. Two types of errors wait until the job's
+ * next step is decided: wrong input, which all ranks may have, and errors that the failure of another rank
+ * caused.
  */
 export class RankErrors {
   readonly #show: (lines: Buffer) => void;
@@ -22,7 +22,7 @@ export class RankErrors {
     else this.#showOnce(end);
   }
 
-  /** Prints the errors that waited, except errors that the launcher itself prints at the end of the job. */
+  /** Prints the waiting errors, except errors that the launcher itself prints at the end of the job. */
   settle({ input }: Pick<Verdict, 'input'>): void {
     for (const end of this.#waiting) {
       const isSaid = input !== undefined && (end.error === input.error || blamesAnotherRank(end));

@@ -1,35 +1,37 @@
 /**
- * The time in milliseconds after which the error of a process that has not ended is printed. Processes
- * normally end within milliseconds.
+ * The time in milliseconds after which an error is printed although its process has not ended. Processes
+ * normally end within milliseconds of their error.
  */
 const heldMs = 5_000;
 
 /**
- * Forwards the standard error of a process, line by line, except its final coded error (in the format of
- * `formatError` of @mtl/errors, also with --debug). The final error is held back, so that a launcher can
- * print it once if several processes end with it. It is printed after all if other output follows, or if the
- * process does not end.
+ * Forwards the standard error of a process line by line, but holds back the final coded error (in the format
+ * of `formatError` of @mtl/errors, also with --debug). A launcher can then print the error once if several
+ * processes end with it. The error is printed if other output follows, or if the process does not end.
  */
 export class FinalError {
   readonly #show: (lines: Buffer) => void;
   readonly #whole = new LinePrefixer('');
-  // a string with one character for each byte, so that invalid UTF-8 is not changed
+  // each character stands for a byte, so that invalid UTF-8 is not changed
   #held = '';
   #limit: NodeJS.Timeout | undefined;
   #lastError = '';
   #lastLine = '';
 
-  /** @param show is called with whole lines */
+  /** @param show is called with complete lines */
   constructor(show: (lines: Buffer) => void) {
     this.#show = show;
   }
 
-  /** The final error that was held back, without its line feed; empty if there is none. */
+  /** The final error that was held back, without its line feed; empty without such an error. */
   get error(): string {
     return decodeText(this.#held).trimEnd();
   }
 
-  /** The first line of the process's last coded error, or else its last line; empty if it wrote nothing. */
+  /**
+   * The first line of the process's last coded error, or its last line without such an error; empty if the
+   * process wrote nothing.
+   */
   get lastMessage(): string {
     return decodeText(this.#lastError || this.#lastLine);
   }
@@ -61,15 +63,15 @@ export class FinalError {
   }
 
   /**
-   * Returns whether a line begins the stack that --debug prints after an error; it repeats the error's class
-   * and message.
+   * Returns true if a line begins the stack trace that --debug prints after an error. This line repeats the
+   * error's class and message.
    */
   #beginsStack(line: string): boolean {
     const [, message] = /^\w*Error: (.+)$/.exec(line.trimEnd()) ?? [];
     return message !== undefined && this.#lastError.includes(`]: ${message}`);
   }
 
-  /** Holds a new line; returns the text that was held before, since it was not the final error. */
+  /** Holds a new line. Returns the text held before, which was not the final error. */
   #replaceHeld(line: string): string {
     const before = this.#held;
     this.#held = line;
@@ -90,7 +92,7 @@ const lineFeed = 0x0a;
 const maximumBytes = 1 << 20;
 
 /**
- * Splits the output of a process into whole lines with a prefix, so that the lines of several processes never
+ * Splits the output of a process into complete lines with a prefix, so that lines of several processes never
  * mix.
  */
 export class LinePrefixer {
@@ -101,13 +103,13 @@ export class LinePrefixer {
     this.#prefix = Buffer.from(prefix);
   }
 
-  /** Returns the lines that are complete after this chunk, as one buffer; empty if there are none. */
+  /** Returns the lines that this chunk completes, as one buffer; empty without complete lines. */
   push(chunk: Buffer): Buffer {
     const bytes = Buffer.concat([this.#rest, chunk]);
     const end = bytes.lastIndexOf(lineFeed) + 1;
     this.#rest = bytes.subarray(end);
     const lines = this.#withPrefix(bytes.subarray(0, end));
-    // a very long line without an end is passed on in pieces, so that it does not fill the memory
+    // splits a very long line, so that it does not fill the memory
     return this.#rest.length > maximumBytes ? Buffer.concat([lines, this.end()]) : lines;
   }
 

@@ -7,7 +7,8 @@
 namespace mtl {
 namespace {
 
-// Each operation on memory is a compiler barrier: the compiler does not know which bytes it accesses.
+// Each operation on memory is a compiler barrier, because the compiler does not know which bytes the
+// operation accesses.
 struct AmxTiles {
   static constexpr bool kExist = true;
   static constexpr int kRows = 16, kRowBytes = 64;

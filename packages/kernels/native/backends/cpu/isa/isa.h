@@ -1,6 +1,6 @@
 // The instruction set that a file is compiled for. CMake compiles the kernels of simd/ once for each set of
 // isa/sets.cmake, and MTL_ISA_HEADER names the file of the set: isa/plain.h, isa/avx2.h, ... Kernels see the
-// set through the facts and functions below and nowhere else; they choose with `if constexpr` where a fact
+// set through the facts and functions below and nowhere else. They choose with `if constexpr` where a fact
 // calls for another algorithm. docs/contributing/instruction-sets.md shows how to add a set.
 //
 // Everything is in an anonymous namespace, and nothing here may instantiate inline functions or templates of
@@ -35,14 +35,14 @@ static_assert(kMatmulVectors >= 1 && kMatmulVectors <= 4 && (kAttentionVectors =
 
 // ---- functions ----
 
-// Fails to compile where the instruction set lacks a function or has one of another type.
+// Fails to compile if the instruction set lacks a function, or has a function with another type.
 #define MTL_REQUIRE(Result, call) static_assert(__is_same(decltype(call), Result), #call " of the instruction set")
 
 // Converts integers of 16 bits to 32 bits, and back: values below 2^16.
 MTL_REQUIRE(VUint, widen(VHalf{}));
 MTL_REQUIRE(VHalf, narrow(VUint{}));
 
-// Rounds to bfloat16, to nearest, ties to even. NaN stays NaN: its lowest mantissa bits are dropped, and the
+// Rounds to bfloat16, to nearest, ties to even. NaN stays NaN: its lowest mantissa bits are dropped and the
 // quiet bit is set. Magnitudes below 2^-126 may become zero.
 MTL_REQUIRE(VHalf, to_bfloat16(VFloat{}));
 
@@ -50,8 +50,8 @@ MTL_REQUIRE(VHalf, to_bfloat16(VFloat{}));
 MTL_REQUIRE(VFloat, from_float16(VHalf{}));
 MTL_REQUIRE(VHalf, to_float16(VFloat{}));
 
-// Return the larger or smaller operand, or the second one if either is NaN. One instruction; for `?:` the
-// compiler emits a comparison and a blend.
+// Return the larger or smaller operand, or the second operand if either is NaN. Each is a single instruction,
+// whereas the compiler translates `?:` to a comparison and a blend.
 MTL_REQUIRE(VFloat, maximum(VFloat{}, VFloat{}));
 MTL_REQUIRE(VFloat, minimum(VFloat{}, VFloat{}));
 
@@ -63,8 +63,8 @@ MTL_REQUIRE(Power, nearest_power(VFloat{}));
 MTL_REQUIRE(VFloat, nearest_power(VFloat{}).value);
 MTL_REQUIRE(VFloat, times_power(VFloat{}, Power{}));
 
-// Returns the sum of all lanes, in this order: the upper half of the lanes is added to the lower half until
-// one lane is left.
+// Returns the sum of all lanes. Repeatedly adds the upper half of the lanes to the lower half until one lane
+// remains.
 MTL_REQUIRE(float, sum(VFloat{}));
 
 // Returns the largest lane; any number, or NaN, if a lane is NaN.
@@ -79,15 +79,15 @@ MTL_REQUIRE(void, multiply_wide(VUint{}, uint32_t{}, static_cast<VUint*>(nullptr
 // Multiplies the lower halves of the 64-bit lanes by b, to 64 bits.
 MTL_REQUIRE(VLong, multiply_low_words(VLong{}, uint32_t{}));
 
-// Loads the first `count` bfloat16 numbers, less than 2 kLanes; the others are zero, and none is loaded if
-// `count` is below 0.
+// Loads the first `count` bfloat16 numbers, fewer than 2 kLanes. The other numbers are zero. A negative
+// `count` loads nothing.
 MTL_REQUIRE(VUint, load_pairs(static_cast<const bfloat16*>(nullptr), int64_t{}));
 
 // Returns 2 kLanes numbers as bfloat16: all numbers of the first vector, then all of the second.
 MTL_REQUIRE(VUint, to_bfloat16_words(VFloat{}, VFloat{}));
 
-// Changes the order of such words: each word has one number of the first half, and one of the second half in
-// its upper bits.
+// Changes the order in such words: each word then has a number of the first half, and a number of the second
+// half in its upper bits.
 MTL_REQUIRE(VUint, interleave_halves(VUint{}));
 
 // Adds to each lane of `sums` the two products of the lane's bfloat16 pairs. Results below 2^-126 may become

@@ -1,6 +1,6 @@
-// The functions of an instruction set (isa.h), on the compiler's vector extensions: for any number of lanes
-// and any processor. An instruction set takes a function from here, with a using-declaration, where it has no
-// faster instructions.
+// The functions of an instruction set (isa.h) in the compiler's vector extensions, for any number of lanes
+// and any processor. An instruction set without faster instructions for a function takes it from here, with a
+// using-declaration.
 #pragma once
 
 #include <math.h>

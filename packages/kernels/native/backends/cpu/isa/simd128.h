@@ -19,7 +19,7 @@ namespace {
 constexpr bool kHasBfloat16Pairs = false;
 using Tiles = NoTiles;
 
-// for 16 vector registers, as engines have them on x86-64
+// sized for 16 vector registers, which engines have on x86-64
 constexpr int kMatmulRows = 4, kMatmulVectors = 2;
 constexpr int kAttentionVectors = 2;
 constexpr int64_t kMostRowsInPlace = 0;
@@ -38,7 +38,7 @@ MTL_INLINE VHalf to_bfloat16(VFloat value) { return narrow(portable::bfloat16_bi
 
 MTL_INLINE VFloat from_float16(VHalf half) {
   const VUint bits = widen(half), magnitude = (bits & 0x7fffu) << 13, sign = (bits & 0x8000u) << 16;
-  // scales the exponent from a bias of 15 to one of 127, exactly, also for numbers below 2^-14
+  // scales the exponent from a bias of 15 to a bias of 127. This is exact, also for numbers below 2^-14
   const VUint number = float_to_bits(bits_to_float(magnitude) * 0x1p112f);
   const VUint infinity = splat_word(0x0f800000u);
   const VUint special = magnitude | 0x7f800000u | ((VUint)(magnitude > infinity) & 0x400000u);  // NaN becomes quiet
@@ -56,7 +56,7 @@ MTL_INLINE VHalf to_float16(VFloat value) {
   return narrow((magnitude >= splat_word(0x47800000u) ? large : finite) | sign);
 }
 
-// pmax and pmin return their first operand where either is NaN.
+// pmax and pmin return their first operand if either is NaN
 MTL_INLINE VFloat maximum(VFloat a, VFloat b) { return (VFloat)wasm_f32x4_pmax((v128_t)b, (v128_t)a); }
 MTL_INLINE VFloat minimum(VFloat a, VFloat b) { return (VFloat)wasm_f32x4_pmin((v128_t)b, (v128_t)a); }
 MTL_INLINE VFloat square_root(VFloat value) { return (VFloat)wasm_f32x4_sqrt((v128_t)value); }

@@ -1,5 +1,5 @@
-// SSE4.1: 128-bit vectors without fused multiplication and addition, as processors and virtual machines of
-// x86-64-v2 have them. Its results are bit for bit the results of plain vectors.
+// SSE4.1: 128-bit vectors without fused multiplication and addition, for processors and virtual machines of
+// x86-64-v2. Its results equal the results of plain vectors bit for bit.
 #pragma once
 
 #include <smmintrin.h>

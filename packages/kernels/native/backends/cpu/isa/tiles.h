@@ -1,11 +1,10 @@
-// Tiles: registers that hold parts of matrices, and an instruction that adds the product of two tiles to a
-// third.
+// Tiles are registers for blocks of matrices. An instruction adds the product of two tiles to a third tile.
 #pragma once
 
 namespace mtl {
 namespace {
 
-// The number of a tile register. It is a type, because the assembler must know the number.
+// The number of a tile register, as a type, because the assembler must know the number.
 template <int kNumber>
 struct TileNumber {};
 

@@ -1,5 +1,5 @@
-// Element access for the reference kernels: one element at a time, of any dtype, computed in double. Not
-// optimised, deliberately.
+// Element access for the reference kernels, one element of any dtype at a time, computed in double. It is
+// deliberately not optimised.
 #pragma once
 
 #include <cstring>

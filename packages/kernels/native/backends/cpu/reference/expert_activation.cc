@@ -49,8 +49,8 @@ Value activate(ExpertActivation kind, double x) {
   }
 }
 
-// An element of the output before it is multiplied by its row's probability, and its derivatives by both
-// operands.
+// An element of the output before the multiplication by its row's probability, and its derivatives with
+// respect to both operands.
 struct Element {
   double value, by_gate, by_value;
 };

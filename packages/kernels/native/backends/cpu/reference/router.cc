@@ -8,7 +8,7 @@
 namespace mtl::reference {
 namespace {
 
-// The scores with which a row selects its experts.
+// The scores that select the experts of a row.
 Values selection_scores(const OpCall& call, const Values& logits) {
   using Op = RouterForward;
   const auto function = static_cast<ScoreFunction>(call.integer(Op::kScoreFunction));

@@ -1,4 +1,4 @@
-// Scores of experts from the logits of one row, in double.
+// Scores of experts, computed from the logits of a row in double.
 #pragma once
 
 #include <cmath>
@@ -44,7 +44,7 @@ inline double score(ScoreFunction function, double logit) {
   return function == ScoreFunction::kSigmoid ? sigmoid(logit) : std::sqrt(softplus(logit));
 }
 
-// Returns the derivative of a score by its logit.
+// Returns the derivative of a score with respect to its logit.
 inline double slope(ScoreFunction function, double logit) {
   const double s = score(function, logit);
   if (function == ScoreFunction::kSigmoid) return s * (1.0 - s);

@@ -18,7 +18,7 @@ struct Buffers {
   T* model;
 };
 
-// Updates elements [start, end) of one segment. `keep` is 1 - learning rate * weight decay.
+// Updates elements [start, end) of a segment. `keep` is 1 - learning rate * weight decay.
 template <typename T>
 MTL_INLINE void update(const Buffers<T>& b, const Coefficients& c, float keep, int64_t start, int64_t end) {
   for (int64_t i = start; i < end; i += kLanes) {
@@ -90,7 +90,7 @@ Status adamw(const OpCall& call) {
                       [&](auto* type) { return adamw_of<__typeof__(*type)>(call); });
 }
 
-// Computed by one thread in a fixed order, so that every device gets the same bits.
+// A single thread computes the scalars in a fixed order, so that every device gets the same bits.
 Status adamw_scalars(const OpCall& call) {
   using Op = AdamwScalars;
   float* const scalars = call.data<float>(Op::kScalars);

@@ -26,7 +26,8 @@ Dropout dropout_of(const OpCall& call, int samples) {
           call.integer(Op::kFirstColumn)};
 }
 
-// Computes the masks of 64 columns that do not begin at a group of the generator, one element at a time.
+// Computes the masks of 64 columns one element at a time, for columns that do not begin at a group of the
+// generator.
 MTL_INLINE void keep_masks_from(VInt* masks, const Dropout& dropout, int64_t column, int64_t position, int64_t sample) {
   for (int i = 0; i < 64; ++i) {
     const uint32_t random = philox_element(dropout.key, column + i, position, sample, /*head=*/0);
@@ -34,7 +35,7 @@ MTL_INLINE void keep_masks_from(VInt* masks, const Dropout& dropout, int64_t col
   }
 }
 
-// Calls apply(column, mask) for all vectors of a row; without dropout the mask is all ones.
+// Calls apply(column, mask) for all vectors of a row. Without dropout, all bits of the mask are ones.
 template <typename Apply>
 MTL_INLINE void for_masked_row(const Dropout& dropout, int64_t row, int64_t hidden, const Apply& apply) {
   constexpr int kVectors = 64 / kLanes;

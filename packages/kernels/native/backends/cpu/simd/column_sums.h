@@ -1,6 +1,6 @@
-// Sums over rows with one result per column, on several threads: every thread sums a contiguous range of rows
-// into its own buffer, and the buffers are added in thread order. The result depends on the number of threads
-// but not on timing.
+// Sums over rows with one result per column, on several threads. Every thread sums contiguous rows into its
+// own buffer, and the buffers are added in the order of the threads. The result depends on the number of
+// threads but not on timing.
 #pragma once
 
 #include "backends/cpu/simd/simd.h"
@@ -19,7 +19,7 @@ inline int64_t column_sums_bytes(int64_t rows, int64_t num_sums) {
 }
 
 // Calls add_rows(first row, last row, sums) in each thread, where `sums` is a zeroed buffer of `num_sums`
-// floats, then result(index, total) for every index, in order.
+// floats. Then calls result(index, total) for every index, in order.
 template <typename AddRows, typename Result>
 Status column_sums(int64_t rows, int64_t num_sums, const AddRows& add_rows, const Result& result) {
   const int num_threads = column_sums_threads(rows, num_sums);

@@ -31,7 +31,7 @@ Status with_cap(double cap, const Body& body) {
 
 template <typename T>
 MTL_INLINE float row_maximum(const T* logits, int64_t columns) {
-  // four running maxima, because each step depends on the previous one
+  // there are four running maxima, because each step depends on the previous step
   VFloat greatest[4] = {splat(-INFINITY), splat(-INFINITY), splat(-INFINITY), splat(-INFINITY)};
   int64_t v = 0;
   for (; v + 4 * kLanes <= columns; v += 4 * kLanes) {
@@ -46,7 +46,7 @@ MTL_INLINE float row_maximum(const T* logits, int64_t columns) {
 template <typename T, typename Logits>
 MTL_INLINE float sum_of_exponentials(const T* logits, int64_t columns, float greatest, const Logits& softmax) {
   const auto weights_of = [&](VFloat values) { return exponential(Logits::of(softmax, values) - greatest); };
-  // four running sums: a single one would lose precision over 50,000 terms
+  // there are four running sums, because a single sum would lose precision over 50,000 terms
   VFloat totals[4] = {};
   int64_t v = 0;
   for (; v + 4 * kLanes <= columns; v += 4 * kLanes) {
@@ -79,7 +79,7 @@ Status statistics_of(const OpCall& call, const Logits& softmax) {
 }
 
 // Writes scale * exp(logit - greatest), with scale = weight / sum, times the cap's derivative, and zeros to
-// padding columns; the caller then corrects the label's column. If the scale is zero, the gradient is zero
+// padding columns. The caller then corrects the label's column. If the scale is zero, the gradient is zero
 // for any logits, NaN included.
 template <typename T, typename Logits>
 MTL_INLINE void gradient_of_row(T* gradient, const T* logits, int64_t width, int64_t columns, float greatest,
@@ -112,7 +112,7 @@ Status backward_of(const OpCall& call, const Logits& softmax) {
   float* const losses = call.data<float>(Op::kLoss);
   for_each(rows, rows * width, [&](int64_t row) {
     const float weight = labels[row] == ignored ? 0.0f : weights[row];
-    // subtracts first: if the logarithm were added to a large maximum, it would lose its digits
+    // subtracts first, because the logarithm would lose its digits in a sum with a large maximum
     losses[row] = weight == 0.0f ? 0.0f : logf(sums[row]) + (maxima[row] - label_logits[row]);
     if (gradients == nullptr) return;
     T* const gradient = gradients + row * width;
@@ -146,7 +146,7 @@ Status backward(const OpCall& call) {
   });
 }
 
-// Runs on one thread: one value per token is too little work for more.
+// runs on one thread, because one value per token is too little work for several
 Status rescale(const OpCall& call) {
   using Op = CrossEntropyRescale;
   float* const output = call.data<float>(Op::kOutput);

@@ -29,7 +29,7 @@ Status forward_of(const OpCall& call) {
   return ok_status();
 }
 
-// Partitions columns among threads, so that one thread sums every element of the table in token order.
+// Divides columns among threads, so that a single thread sums every element of the table in token order.
 template <typename T>
 Status backward_of(const OpCall& call) {
   using Op = EmbeddingBackward;

@@ -16,7 +16,7 @@ struct Value {
   VFloat value, derivative;
 };
 
-// Returns x sigmoid(factor x) and its derivative. Where the sigmoid is less than float32's smallest normal
+// Returns x sigmoid(factor x) and its derivative. If the sigmoid is less than float32's smallest normal
 // number, it becomes 0, so that its product with a large gate is not large.
 MTL_INLINE Value sigmoid_weighted(VFloat x, float factor) {
   const VFloat scaled = factor * x, e = exponential(-scaled);
@@ -34,13 +34,13 @@ MTL_INLINE Value activate(VFloat x) {
   return {positive * positive, 2.0f * positive};
 }
 
-// Elements of the output before they are multiplied by their row's probability, and their derivatives by both
-// operands.
+// Elements of the output before the multiplication by their row's probability, and their derivatives with
+// respect to both operands.
 struct Elements {
   VFloat value, by_gate, by_value;
 };
 
-// One row of the input, and the biases of its group.
+// A row of the input, and the biases of its group.
 template <typename T>
 struct Columns {
   const T *row, *bias;  // bias: null if absent
@@ -134,7 +134,7 @@ void backward_of(const OpCall& call) {
       const int64_t left = width - column;
       const Elements elements = elements_at<kKind>(from, column, limits);
       const VFloat gradient = load_up_to(output_gradient + row * width + column, left);
-      // a lane beyond the row has a gradient of 0, and its element is finite
+      // a lane beyond the row has gradient 0 and a finite element
       products += gradient * elements.value;
       store_up_to(to + column, gradient * probability * elements.by_gate, left);
       if constexpr (is_gated(kKind)) {
@@ -145,7 +145,7 @@ void backward_of(const OpCall& call) {
   });
 }
 
-// Calls `body` with a null pointer whose type has the activation as `kKind`.
+// Calls `body` with a null pointer to a type that has the activation as `kKind`.
 template <ExpertActivation kOne>
 struct ActivationKind {
   static constexpr ExpertActivation kKind = kOne;

@@ -7,15 +7,15 @@
 namespace mtl {
 namespace {
 
-// Sorts slots by expert, stably: `offsets` [E + 1] receives the start of each expert's slots in `sources`,
-// which receives the slots. Leaves out slots that were dropped.
+// Sorts slots by expert, stably. `sources` receives the slots, and `offsets` [E + 1] the start of each
+// expert's slots in `sources`. Dropped slots are left out.
 void sort_by_expert(const int32_t* experts, int64_t slots, int32_t* offsets, int64_t num_experts, int32_t* sources) {
   for (int64_t e = 0; e <= num_experts; ++e) offsets[e] = 0;
   for (int64_t at = 0; at < slots; ++at) {
     if (experts[at] >= 0) ++offsets[experts[at] + 1];
   }
   for (int64_t e = 0; e < num_experts; ++e) offsets[e + 1] += offsets[e];
-  // each offset moves to the end of its group, where the next group begins
+  // each offset moves to the end of its group, which is the start of the next group
   for (int64_t at = 0; at < slots; ++at) {
     if (experts[at] >= 0) sources[offsets[experts[at]]++] = static_cast<int32_t>(at);
   }
@@ -23,8 +23,8 @@ void sort_by_expert(const int32_t* experts, int64_t slots, int32_t* offsets, int
   offsets[0] = 0;
 }
 
-// Runs on one thread: a slot costs a nanosecond or two at most, and the next operation moves a whole row for
-// each slot.
+// Runs on one thread, because a slot costs at most a nanosecond or two, and the next operation moves a
+// complete row for each slot.
 Status group_by_expert(const OpCall& call) {
   using Op = GroupByExpert;
   const int64_t slots = call.tensor(Op::kExperts).size(), num_experts = call.tensor(Op::kOffsets).size() - 1;
@@ -40,7 +40,7 @@ Status group_by_expert(const OpCall& call) {
   return ok_status();
 }
 
-// Compares slots of one expert: tells whether the left slot has priority over the right one.
+// Compares slots of an expert: returns true if the left slot has priority over the right slot.
 struct Precedence {
   const float* probabilities;
 
@@ -62,8 +62,8 @@ void sift_down(int32_t* heap, int64_t size, int64_t at, const Precedence& is_bef
   }
 }
 
-// Rearranges the slots of an expert so that the `capacity` slots to keep come first. The kept slots form a
-// heap; at its top is the slot to replace next.
+// Rearranges the slots of an expert so that the `capacity` kept slots come first. The kept slots form a heap.
+// At its top is the slot to replace next.
 void select_kept(int32_t* slots, int64_t size, int64_t capacity, const Precedence& is_before) {
   for (int64_t at = capacity / 2; at >= 0; --at) sift_down(slots, capacity, at, is_before);
   for (int64_t at = capacity; at < size; ++at) {

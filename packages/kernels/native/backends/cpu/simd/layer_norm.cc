@@ -14,7 +14,7 @@ struct Moments {
 // squared differences avoids cancellation.
 template <typename T>
 MTL_INLINE Moments moments_of(const T* row, int64_t hidden, float epsilon) {
-  // four running sums, because each step depends on the previous one
+  // there are four running sums, because each step depends on the previous step
   VFloat totals[4] = {}, squares[4] = {};
   int64_t h = 0;
   for (; h + 4 * kLanes <= hidden; h += 4 * kLanes) {
@@ -60,7 +60,7 @@ Status forward_of(const OpCall& call) {
   return ok_status();
 }
 
-// The arrays of one backward call; input_gradient is null if it was not requested.
+// The arrays of a backward call. input_gradient is null if it was not requested.
 template <typename T>
 struct Backward {
   T* input_gradient;

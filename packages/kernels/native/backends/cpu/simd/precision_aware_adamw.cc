@@ -1,5 +1,5 @@
-// precision_aware_adamw: values are converted to float32 in blocks that stay in the first cache, so that one
-// loop serves all dtypes.
+// precision_aware_adamw: values are converted to float32 in blocks that stay in the first-level cache, so
+// that one loop serves all dtypes.
 #include "ops/precision_aware_adamw.h"
 
 #include <math.h>
@@ -20,7 +20,7 @@ struct Coefficients {
   float beta1, beta2, epsilon, gradient_factor, step, inverse_correction2, keep_decayed;
 };
 
-// A buffer of the model or the optimizer in its dtype.
+// A buffer of the model or the optimizer, with its dtype.
 struct Values {
   char* data;
   DType dtype;
@@ -43,7 +43,7 @@ MTL_INLINE void write(T* destination, const float* block, int64_t size) {
   for (int64_t i = 0; i < size; i += kLanes) store_up_to(destination + i, load(block + i), size - i);
 }
 
-// Calls body with the address of element `start` in its type.
+// Calls body with the address of element `start`, as a pointer of its type.
 template <typename Body>
 MTL_INLINE void in_dtype(const Values& values, int64_t start, const Body& body) {
   if (values.dtype == DType::kBFloat16) {
@@ -83,7 +83,7 @@ MTL_INLINE void store_halves(uint16_t* destination, VUint value, int64_t left) {
   }
 }
 
-// As `join_bits`, for a vector.
+// `join_bits` for a vector.
 void join(float* output, const uint16_t* rounded, const uint16_t* remainder, int64_t size) {
   for (int64_t i = 0; i < size; i += kLanes) {
     const VUint low = load_halves(remainder + i, size - i), high = load_halves(rounded + i, size - i);
@@ -91,7 +91,7 @@ void join(float* output, const uint16_t* rounded, const uint16_t* remainder, int
   }
 }
 
-// As `split_bits`, for a vector.
+// `split_bits` for a vector.
 void split(uint16_t* rounded, uint16_t* remainder, const float* input, int64_t size) {
   for (int64_t i = 0; i < size; i += kLanes) {
     const VFloat value = load_up_to(input + i, size - i);
@@ -102,7 +102,8 @@ void split(uint16_t* rounded, uint16_t* remainder, const float* input, int64_t s
   }
 }
 
-// A moment with the scales of its segments before and after the update; both null where it is not scaled.
+// A moment with the scales of its segments before and after the update. Both are null for a moment without
+// scales.
 struct Moment {
   Values values;
   float* scales;
@@ -211,7 +212,7 @@ void for_blocks(const OpCall& call, const Body& body) {
 
 MTL_INLINE VFloat magnitude(VFloat value) { return bits_to_float(float_to_bits(value) & 0x7fffffffu); }
 
-// Returns the largest magnitude in a block, which it fills up to whole vectors.
+// Returns the largest magnitude in a block. Fills the block up to complete vectors.
 float largest_in(float* block, int64_t size) {
   for (int64_t i = size; i % kLanes != 0; ++i) block[i] = 0.0f;
   VFloat by_lane = {};
@@ -221,9 +222,9 @@ float largest_in(float* block, int64_t size) {
 
 bool is_scaled(const OpCall& call) { return call.has(Op::kFirstScales) || call.has(Op::kSecondScales); }
 
-// Floats of scratch memory: the old scales of both moments, and the largest magnitudes of both in each part
-// of a segment that lies in one chunk. A part has the number of its chunk plus its segment's, which no other
-// part has.
+// Floats of scratch memory: the old scales of both moments, and the largest magnitudes of both moments in
+// each part of a segment within a chunk. The number of a part is the sum of its chunk's and its segment's
+// numbers, which is unique.
 int64_t num_parts_of(const OpCall& call) { return num_chunks_of(call) + call.tensor(Op::kSegments).dim(0) + 1; }
 int64_t scratch_bytes(const OpCall& call) {
   return 2 * (call.tensor(Op::kSegments).dim(0) + num_parts_of(call)) * static_cast<int64_t>(sizeof(float));
@@ -240,8 +241,8 @@ void keep_old_scales(Moment* moment, float* old) {
   moment->old_scales = old;
 }
 
-// Computes the scales of both moments in a pass of its own, because an element is rounded with the scale that
-// the largest element of its segment determines.
+// Computes the scales of both moments in a separate pass. The largest element of a segment determines its
+// scale, and every element needs the scale for rounding.
 void choose_scales(const OpCall& call, State* s, float* scratch) {
   const int64_t* const segments = call.data<int64_t>(Op::kSegments);
   const int64_t num_segments = call.tensor(Op::kSegments).dim(0), num_parts = num_parts_of(call);

@@ -47,8 +47,8 @@ Status sum_of_squares_scratch(const OpCall& call, ScratchBlocks* blocks) {
   return ok_status();
 }
 
-// Sums chunks of a fixed size in float lanes, and the chunk sums in double, in order, so that the result does
-// not depend on the number of threads.
+// Sums chunks of a fixed size in float lanes, and adds the chunk sums in double, in order. The result thus
+// does not depend on the number of threads.
 Status sum_of_squares(const OpCall& call) {
   using Op = SumOfSquares;
   if (call.tensor(Op::kInput).dtype != DType::kFloat32) {
@@ -83,8 +83,8 @@ Status sum_of_squares(const OpCall& call) {
   return ok_status();
 }
 
-// Adds one token after the other: a micro-batch has only thousands of tokens, and the loss then depends on
-// neither vectors nor threads.
+// Adds the tokens one after the other. A micro-batch has only thousands of tokens, and the loss then depends
+// neither on vectors nor on threads.
 Status weighted_sum(const OpCall& call) {
   using Op = WeightedSum;
   if (call.tensor(Op::kValues).dtype != DType::kFloat32) {

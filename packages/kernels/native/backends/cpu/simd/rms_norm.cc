@@ -10,7 +10,7 @@ namespace {
 
 template <typename T>
 MTL_INLINE float mean_square(const T* row, int64_t hidden) {
-  // four running sums, because each step depends on the previous one
+  // there are four running sums, because each step depends on the previous step
   VFloat squares[4] = {};
   int64_t h = 0;
   for (; h + 4 * kLanes <= hidden; h += 4 * kLanes) {
@@ -52,7 +52,7 @@ Status forward_of(const OpCall& call) {
   return ok_status();
 }
 
-// A row of each tensor of a backward call; input_gradient is null if it was not requested.
+// A row of each tensor in a backward call. input_gradient is null if it was not requested.
 template <typename T>
 struct BackwardRow {
   T* input_gradient;
@@ -60,7 +60,7 @@ struct BackwardRow {
   float rstd;
 };
 
-// Adds dy * x_hat to `sums` unless it is null; returns the sum of dy * weight * x.
+// Adds dy * x_hat to `sums` unless `sums` is null. Returns the sum of dy * weight * x.
 template <typename T>
 MTL_INLINE float add_products(const BackwardRow<T>& row, const T* weight, int64_t hidden, float* sums) {
   VFloat products[2] = {};
@@ -83,8 +83,8 @@ MTL_INLINE float add_products(const BackwardRow<T>& row, const T* weight, int64_
 template <typename T>
 MTL_INLINE void write_input_gradient(const BackwardRow<T>& row, const T* weight, int64_t hidden, float products,
                                      float width) {
-  // multiplied in this order: rstd * products is of the size of dy * weight, but rstd^3 may leave float32's
-  // range
+  // this order of multiplication keeps rstd * products at the size of dy * weight, whereas rstd^3 may exceed
+  // float32's range
   const float of_input = row.rstd * products / width * row.rstd * row.rstd;
   for (int64_t h = 0; h < hidden; h += kLanes) {
     const int64_t left = hidden - h;

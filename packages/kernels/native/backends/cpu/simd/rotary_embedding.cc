@@ -34,14 +34,14 @@ MTL_INLINE Pair interleaved(const Pair& of) {
   return {shuffle(of.a, of.b, low), shuffle(of.a, of.b, high)};
 }
 
-// The angles of one position, the number of pairs that they rotate, and the direction.
+// The angles of a position, the number of rotated pairs, and the direction.
 struct Rotation {
   const float *cosines, *sines;
   int64_t half;  // number of pairs
   float sign;    // of the angles
 };
 
-// Rotates one head. Each pair is read before it is written, so that `to` may be `from`.
+// Rotates a head. Each pair is read before it is written, so that `to` may equal `from`.
 template <bool kInterleaved, typename T>
 MTL_INLINE void rotate(T* to, const T* from, const Rotation& by, int64_t size) {
   int64_t i = 0;

@@ -7,7 +7,7 @@
 namespace mtl {
 namespace {
 
-// The working memory of a thread: rows with one value per expert or per slot, in whole vectors.
+// The working memory of a thread: rows with a value for each expert or slot, in complete vectors.
 struct Buffers {
   float *logits, *scores, *selection;  // of all experts; `selection`: the scores that select experts
   float *of_slots, *weights;           // of_slots: logits or scores of the slots' experts
@@ -41,7 +41,7 @@ Status for_rows(const OpCall& call, const RouterSizes& sizes, const Body& body) 
   return ok_status();
 }
 
-// A position and its value, in a list in descending order; among equal values the lower position is first.
+// A position and its value, for a list in descending order. Of equal values, the lower position comes first.
 struct Ranked {
   float value;
   int64_t at;
@@ -64,8 +64,7 @@ struct Groups {
   int64_t count, kept;  // count 0: none
 };
 
-// Replaces the scores of experts in groups that are not kept by -infinity. `sums` has room for one value of
-// each group.
+// Replaces the scores of experts in dropped groups by -infinity. `sums` has room for a value of each group.
 MTL_INLINE void keep_groups(float* selection, const RouterSizes& sizes, const Groups& groups, float* sums) {
   const int64_t length = sizes.experts / groups.count, largest_of_group = smaller(sizes.slots / groups.kept, length);
   for (int64_t group = 0; group < groups.count; ++group) {
@@ -161,7 +160,7 @@ Status forward_with(const OpCall& call) {
   });
 }
 
-// Computes the gradients of one row's logits; `row.selection` holds the gradients of its weights.
+// Computes the gradients of a row's logits. `row.selection` contains the gradients of its weights.
 template <ScoreFunction kFunction>
 MTL_INLINE void differentiate(float* output, const Buffers& row, const int32_t* experts, const RouterSizes& sizes,
                               bool is_over_all) {

@@ -20,7 +20,7 @@ Sizes sizes_of(const OpCall& call) {
   return {logits.rows(), logits.dim(-1), call.integer(Op::kNumSequences)};
 }
 
-// The sums of a part of the rows, and working memory for the logits and scores of one row.
+// The sums over some of the rows, and working memory for the logits and scores of a row.
 struct Part {
   double *score_sums, *squares, *entropies;
   float *logits, *scores;
@@ -60,7 +60,7 @@ MTL_INLINE float normalize(float* scores, const float* logits, int64_t experts) 
   return softmax.maximum + logf(softmax.sum);
 }
 
-// Returns the entropy in nats. Scores below 1e-37 contribute nothing, among them the zeros beyond the last
+// Returns the entropy in nats. Scores below 1e-37 contribute nothing. These include the zeros after the last
 // expert.
 MTL_INLINE float entropy_of(const float* scores, int64_t experts) {
   VFloat total = {};
@@ -79,7 +79,7 @@ void add_row(const Part& part, const float* logits, const Sizes& sizes, int64_t 
   for (int64_t e = 0; e < sizes.experts; ++e) sums[e] += static_cast<double>(part.scores[e]);
   part.squares[sequence] += static_cast<double>(log_sum_exp) * static_cast<double>(log_sum_exp);
   part.entropies[sequence] += static_cast<double>(entropy_of(part.scores, sizes.experts));
-  // a softmax keeps the order of its logits; the logits have no ties from rounding
+  // a softmax keeps the order of its logits, which have no ties from rounding
   float* const ranked = kFunction == ScoreFunction::kSoftmax ? part.logits : part.scores;
   for (int64_t e = 0; e < sizes.experts; ++e) {
     if (ranked[e] != ranked[e]) ranked[e] = __builtin_inff();
@@ -124,8 +124,8 @@ Status forward_with(const OpCall& call) {
 int backward_threads(const Sizes& sizes) { return threads_for(sizes.rows * sizes.experts); }
 int64_t backward_bytes(const Sizes& sizes) { return backward_threads(sizes) * 2 * padded(sizes.experts) * 4; }
 
-// Computes the gradients of one row's logits. `gradients` (may be null) has the gradients of the row's
-// scores, `of_square` is the gradient of the squared ln(sum of e^logit).
+// Computes the gradients of a row's logits. `gradients` (may be null) contains the gradients of the row's
+// scores, and `of_square` the gradient of the squared ln(sum of e^logit).
 template <ScoreFunction kFunction>
 MTL_INLINE void differentiate(float* output, float* scores, const float* logits, int64_t experts, const float* gradients,
                               float of_square) {

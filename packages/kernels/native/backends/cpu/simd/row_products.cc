@@ -7,7 +7,7 @@ namespace {
 
 template <typename T>
 MTL_INLINE float products(const T* left, const T* right, const T* weight, int64_t hidden) {
-  // two running sums, because each step depends on the previous one
+  // there are two running sums, because each step depends on the previous step
   VFloat sums[2] = {};
   const auto add = [&](int64_t h, int64_t left_over, VFloat* sum) {
     VFloat product = load_up_to(left + h, left_over) * load_up_to(right + h, left_over);

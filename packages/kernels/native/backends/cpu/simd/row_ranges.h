@@ -1,4 +1,4 @@
-// Rows of contiguous tensors and strided views: a thread walks from row to row of its range without
+// Rows of contiguous tensors and strided views. A thread steps from row to row of its range without
 // divisions.
 #pragma once
 
@@ -15,7 +15,7 @@ class RowWalk {
   RowWalk(T* tensor, const RowLayout& layout, int64_t row) : layout_(layout), row_(tensor) {
     for (int dim = 0; dim < layout.rank; ++dim) {
       const bool is_outermost = dim + 1 == layout.rank;
-      // if a tensor has no rows, any dimension may be empty: its size must not be a divisor
+      // a tensor without rows may have any empty dimension, whose size must not be a divisor
       index_[dim] = is_outermost || row == 0 ? row : row % layout.shape[dim];
       row = is_outermost || row == 0 ? 0 : row / layout.shape[dim];
       if (tensor != nullptr) row_ += index_[dim] * layout.strides[dim];

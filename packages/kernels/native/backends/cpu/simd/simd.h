@@ -74,7 +74,7 @@ MTL_INLINE void store_partial(T* destination, VFloat value, int64_t count) {
   for (int lane = 0; lane < count; ++lane) store_one(destination + lane, value[lane]);
 }
 
-// Loads a whole vector, or the remainder of a row: `count` may be any number above zero.
+// Loads a complete vector, or the end of a row. `count` may be any number above zero.
 template <typename T>
 MTL_INLINE VFloat load_up_to(const T* source, int64_t count) {
   return __builtin_expect(count >= kLanes, 1) ? load(source) : load_partial(source, count);
@@ -97,10 +97,10 @@ MTL_INLINE void for_each_vector(int64_t size, const Body& body) {
 
 // ---- arithmetic ----
 
-// Returns e^x to 2 units in the last place for x in [-87.3, 88.7]; 0 below this range, and about the
-// largest finite value above it. NaN stays NaN (maximum and minimum return their second operand), so that bad
-// logits show in the loss. Reduces the range by ln 2 in two parts, then evaluates a polynomial of degree 6 on
-// [-ln2/2, ln2/2].
+// Returns e^x to 2 units in the last place for x in [-87.3, 88.7]. Below this range, the result is 0; above
+// it, about the largest finite value. NaN stays NaN (maximum and minimum return their second operand), so
+// that invalid logits show in the loss. Reduces the range by ln 2 in two parts, then evaluates a polynomial
+// of degree 6 on [-ln2/2, ln2/2].
 MTL_INLINE VFloat exponential(VFloat x) {
   // the finite limit keeps -infinity from becoming infinity - infinity
   const VFloat clamped = minimum(splat(88.7f), maximum(splat(-87.3f), x));
@@ -116,8 +116,8 @@ MTL_INLINE VFloat exponential(VFloat x) {
   return select(x < -87.3f, splat(0.0f), times_power(p, n));
 }
 
-// Returns erf x within 1.5e-7 (Abramowitz and Stegun 7.1.26); below 0.3, where this error bound is too loose,
-// by the Taylor series.
+// Returns erf x within 1.5e-7 (Abramowitz and Stegun 7.1.26). Below 0.3, where this error bound is too loose,
+// uses the Taylor series.
 MTL_INLINE VFloat error_function(VFloat x) {
   const VFloat magnitude = bits_to_float(float_to_bits(x) & 0x7fffffffu);
   const VFloat t = 1.0f / (1.0f + 0.3275911f * magnitude);

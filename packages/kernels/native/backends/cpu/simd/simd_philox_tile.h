@@ -1,6 +1,6 @@
-// Philox for a tile of a matrix: 64 columns (one group of core/philox.h) of many rows. Produces the same
+// Philox for a tile of a matrix: 64 columns (a group of core/philox.h) in many rows. It produces the same
 // numbers as simd_philox.h with less work per row: round keys are expanded once, and the first two of the ten
-// rounds depend on the row only through two scalars.
+// rounds need only two scalars of the row.
 //
 // Counters are in 64-bit lanes whose upper halves may contain anything: the CPU multiplies the lower halves
 // to 64 bits. The low word of the product is already in its position; the high word needs one shift.
@@ -15,7 +15,7 @@ namespace {
 constexpr int kLongLanes = kLanes / 2;
 constexpr int kLongVectors = 16 / kLongLanes;  // for the 16 counters of 64 columns; even and odd counters alternate
 
-// The key of each round and the sample of a call.
+// The key of each round, and the sample of a call.
 struct PhiloxSite {
   uint32_t low_keys[kPhiloxRounds], high_keys[kPhiloxRounds];
   uint32_t sample_low, sample_high;
@@ -56,8 +56,7 @@ MTL_INLINE PhiloxColumns philox_columns(const PhiloxSite& site, int64_t group) {
   return columns;
 }
 
-// Computes the keep masks of one row, all ones where the element is kept: 64 / kLanes vectors in column
-// order.
+// Computes the keep masks of a row, with all bits set for kept elements: 64 / kLanes vectors in column order.
 MTL_INLINE void keep_masks_of_row(VInt* masks, const PhiloxSite& site, const PhiloxColumns& columns, uint32_t row,
                                   uint32_t threshold) {
   const uint32_t first_word0 =
@@ -73,7 +72,7 @@ MTL_INLINE void keep_masks_of_row(VInt* masks, const PhiloxSite& site, const Phi
     for (int round = 2; round < kPhiloxRounds; ++round) {
       const VLong product0 = multiply_low_words(c0, kPhiloxMultiplier0);
       const VLong product1 = multiply_low_words(c2, kPhiloxMultiplier1);
-      // Keys go into both halves of a lane, which saves extending them; upper halves do not matter.
+      // keys are put into both halves of a lane, which saves extending them. Upper halves have no effect
       const VLong low_key = (VLong)(site.low_keys[round] - VUint{});
       const VLong high_key = (VLong)(site.high_keys[round] - VUint{});
       c0 = (product1 >> 32) ^ c1 ^ low_key;

@@ -20,7 +20,8 @@
 namespace mtl::cuda {
 namespace {
 
-// The size of the workspace that NVIDIA recommends for Hopper; a smaller one excludes its fastest matmuls.
+// The size of the workspace that NVIDIA recommends for Hopper. A smaller workspace excludes the fastest
+// matmuls.
 constexpr size_t kWorkspaceBytes = size_t{32} << 20;
 
 lt::Functions functions = {};
@@ -76,10 +77,10 @@ uint32_t alignment_of(const void* data) {
   return static_cast<uint32_t>(address & ~(address - 1));
 }
 
-// Returns the matrix that is added to the matmul. If nothing is added, the library does not read it.
+// Returns the matrix that is added to the matmul. The library does not read it if nothing is added.
 const void* matrix_c(const MatmulProblem& p) { return p.fused == FusedWith::kResidual ? p.addend : p.output; }
 
-// All values that a plan (the prepared matmul of one shape) depends on.
+// All values that determine a plan (the prepared matmul of a shape).
 using Key = std::array<int64_t, 19>;
 
 Key key_of(const MatmulProblem& p) {
@@ -111,7 +112,8 @@ std::string name_of_problem(const Key& key) {
   return name;
 }
 
-// A matmul of one shape, ready to run. Kept for the lifetime of the process, because there are few shapes.
+// A matmul of a shape, ready to run. It is kept for the lifetime of the process, because there are few
+// shapes.
 struct Plan {
   lt::Description description = nullptr;
   lt::Layout a = nullptr, b = nullptr, d = nullptr;
@@ -133,8 +135,9 @@ MatmulChoices& choices() {
   return *all;
 }
 
-// Creates the layout of a matrix. The library is column-major: it sees a row-major matrix as its transpose.
-// So the transposed matmul is computed, right^T times left^T, and every matrix stays as it is in memory.
+// Creates the layout of a matrix. The library is column-major and interprets a row-major matrix as its
+// transpose. Therefore the transposed matmul is computed, right^T times left^T, and no matrix in memory
+// changes.
 Status make_layout(const MatmulProblem& p, DType dtype, int64_t rows, int64_t columns, lt::Layout* layout) {
   MTL_RETURN_IF_LT_ERROR(cublasLtMatrixLayoutCreate, layout, type_of(dtype), static_cast<uint64_t>(rows),
                          static_cast<uint64_t>(columns), rows);
@@ -166,8 +169,8 @@ lt::Epilogue epilogue_of(const MatmulProblem& p) {
   }
 }
 
-// Tells whether a status means that the library does not support the matmul: for an unsupported combination
-// with an epilogue (types, strides) it returns "invalid value" as often as "not supported". Without an
+// Returns true if a status means that the library does not support the matmul. For an unsupported combination
+// with an epilogue (types, strides), the library returns "invalid value" or "not supported". Without an
 // epilogue, "invalid value" is our bug.
 bool is_refusal(const MatmulProblem& p, int result) {
   return result == lt::kUnsupported || (result == lt::kInvalidValue && epilogue_of(p) != lt::Epilogue::kDefault);
@@ -181,11 +184,11 @@ Status describe_pointers(const MatmulProblem& p, const Plan& plan) {
   return describe(plan, lt::DescriptionAttribute::kAuxiliaryPointer, p.auxiliary);
 }
 
-// Returns whether the operands of epilogues, which are not the matmul's matrices, can be read 16 bytes at a
-// time. The documentation requires 16-byte aligned rows of a multiple of 8 elements for an auxiliary matrix.
-// It says nothing about a bias, and the heuristic has no attribute for a bias's alignment: kernels that read
-// a bias 16 bytes at a time have caused misaligned-address errors for other users, after which the process
-// cannot use its device any more.
+// Returns true if the additional operands of epilogues can be read 16 bytes at a time. The documentation
+// requires 16-byte aligned rows of a multiple of 8 elements for an auxiliary matrix. It says nothing about a
+// bias, and the heuristic has no attribute for a bias's alignment: kernels that read a bias 16 bytes at a
+// time have caused misaligned-address errors for other users. After such an error, the process cannot use its
+// device any more.
 bool takes_vectors(const MatmulProblem& p) {
   constexpr uint32_t kAccess = 16;
   const auto is_aligned = [](const void* data) { return data == nullptr || alignment_of(data) >= kAccess; };
@@ -233,8 +236,8 @@ bool is_reporting() {
   return is_set;
 }
 
-// Prints one line for each new plan with fused operations if MTL_CUBLASLT_REPORT=1, because NVIDIA does not
-// document completely which GPU supports which fusion.
+// Prints a line for each new plan with fused operations if MTL_CUBLASLT_REPORT=1. NVIDIA does not document
+// completely which GPU supports which fusion.
 void report_plan(const MatmulProblem& p, const Plan& plan, const char* when) {
   if (!is_reporting() || epilogue_of(p) == lt::Epilogue::kDefault) return;
   std::fprintf(stderr, "cuBLASLt: %s [%lld, %lld, %lld] %s into %s: %s at %s (status %d)\n", name_of_fused(p.fused),
@@ -253,12 +256,12 @@ void report_times(const MatmulProblem& p, int num_candidates, const TimedCandida
 }
 
 constexpr char kTiming[] = "timing matmuls";
-// The most candidates that are timed; the library sorts candidates by its own estimate.
+// The maximum number of candidates to time. The library sorts candidates by its own estimate.
 constexpr int kMostCandidates = 8;
 using Candidates = std::array<lt::Choice, kMostCandidates>;
 
-// Finds the library's algorithms for the problem, `num_asked` at most, sorted by its estimate: the fastest
-// first.
+// Finds at most `num_asked` algorithms of the library for the problem, sorted by the library's estimate, the
+// fastest first.
 Status find_candidates(const MatmulProblem& p, Plan* plan, int num_asked, Candidates* candidates, int* num_found) {
   lt::Preference preference = nullptr;
   MTL_RETURN_IF_LT_ERROR(cublasLtMatmulPreferenceCreate, &preference);
@@ -280,8 +283,7 @@ Status find_candidates(const MatmulProblem& p, Plan* plan, int num_asked, Candid
     const int result = functions.cublasLtMatmulAlgoGetHeuristic(handle, plan->description, plan->a, plan->b, plan->d,
                                                                 plan->d, preference, num_asked, candidates->data(), num_found);
     plan->status = result;
-    // The available epilogues depend on the version and the types. Any error other than a rejection is our
-    // bug
+    // The available epilogues depend on the version and the types. Any other error is our bug
     if (!is_refusal(p, result)) status = status_of(result, "cublasLtMatmulAlgoGetHeuristic");
     if (result != lt::kSuccess) *num_found = 0;
   }
@@ -289,15 +291,15 @@ Status find_candidates(const MatmulProblem& p, Plan* plan, int num_asked, Candid
   return status;
 }
 
-// Enqueues the problem with this algorithm; returns the library's status.
+// Enqueues the problem with this algorithm. Returns the library's status.
 int enqueue(const MatmulProblem& p, const Plan& plan, const lt::Algorithm& algorithm) {
   const float alpha = 1.0f, beta = p.accumulate || p.fused == FusedWith::kResidual ? 1.0f : 0.0f;
   return functions.cublasLtMatmul(handle, plan.description, &alpha, p.right, plan.a, p.left, plan.b, &beta, matrix_c(p), plan.d,
                                   p.output, plan.d, &algorithm, workspace, kWorkspaceBytes, compute_stream());
 }
 
-// Finds the candidate that a choice names. The library never gets an algorithm that it does not itself offer
-// for the problem, regardless of the source of the choice.
+// Finds the candidate that a choice names. Whatever the source of the choice, only algorithms that the
+// library itself offers for the problem are used.
 Status find_chosen(const Candidates& candidates, int num_found, const lt::Algorithm& chosen, lt::Choice* choice) {
   for (int index = 0; index < num_found; ++index) {
     if (std::memcmp(&candidates[index].algorithm, &chosen, sizeof chosen) != 0) continue;
@@ -375,7 +377,7 @@ Status fill_plan(const MatmulProblem& p, Plan* plan) {
   return choose_algorithm(p, plan);
 }
 
-// Returns the plan of a matmul; creates it when the matmul is first run.
+// Returns the plan of a matmul. Creates it at the first run of the matmul.
 Status plan_of(const MatmulProblem& problem, Plan** plan) {
   const Key key = key_of(problem);
   const auto found = plans().find(key);

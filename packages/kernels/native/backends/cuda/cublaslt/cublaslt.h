@@ -7,8 +7,8 @@
 
 namespace mtl::cuda {
 
-// Opens the first candidate (one per line) that dlopen accepts. If it accepts none, fails with MTL_CUBLASLT,
-// and the message lists the attempts.
+// Opens the first candidate (one per line) that dlopen accepts. Fails with MTL_CUBLASLT if dlopen accepts
+// none. The message lists the attempts.
 Status load_cublaslt(const char* candidates, bool allow_tf32);
 // Creates the handle; the device must be open.
 Status open_cublaslt();

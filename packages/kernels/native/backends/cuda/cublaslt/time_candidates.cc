@@ -10,11 +10,11 @@ namespace mtl::cuda {
 namespace {
 
 constexpr int kNumRounds = 5;
-// The approximate duration of one timing: events have a resolution of half a microsecond.
+// The approximate duration of a timing. Events have a resolution of half a microsecond.
 constexpr float kMillisecondsOfTiming = 0.3f;
 constexpr int kMostRuns = 20;
-// The least relative gain for a change. Medians of repeated matmuls are assumed to differ by less, and a
-// smaller gain is not worth other bits in the results.
+// Another algorithm is chosen only if it is faster by at least this fraction. Medians of repeated
+// measurements differ by less, and a smaller gain does not justify results with other bits.
 constexpr float kLeastGain = 0.02f;
 
 struct Candidate {
@@ -43,7 +43,7 @@ class Stopwatch {
     MTL_RETURN_IF_CUDA_ERROR(cudaEventCreateWithFlags(&end_, 0));
     return ok_status();
   }
-  // Measures the milliseconds of one run of `candidate`, which has run before without being refused.
+  // Measures the milliseconds of a run of `candidate`, which has already run without being refused.
   Status time(const Candidate& candidate, const EnqueueCandidate& enqueue, float* milliseconds) {
     MTL_RETURN_IF_CUDA_ERROR(cudaEventRecord(start_, compute_stream()));
     for (int run = 0; run < candidate.runs; ++run) {

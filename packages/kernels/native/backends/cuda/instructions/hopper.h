@@ -51,11 +51,11 @@ MTL_PTX uint64_t matrix_descriptor(uint32_t address, uint32_t leading, uint32_t 
 MTL_PTX void set_up_barrier(uint64_t* barrier, int arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
 }
-// Makes this thread's stores to shared memory visible to copies and matmuls that are started after the next
-// barrier. Copies and matmuls read shared memory through another path than threads, the PTX ISA's "async
-// proxy".
+// Makes this thread's stores to shared memory visible to copies and matmuls that start after the next
+// barrier. Copies and matmuls read shared memory through another path than threads, the "async proxy" of the
+// PTX ISA.
 MTL_PTX void fence_async_proxy() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
-// Makes barriers that this thread has initialized visible to the copy engine; __syncthreads makes them
+// Makes barriers that this thread has initialized visible to the copy engine. __syncthreads makes them
 // visible to threads.
 MTL_PTX void publish_barriers() {
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
@@ -68,9 +68,9 @@ MTL_PTX void arrive(uint64_t* barrier) {
 MTL_PTX void arrive_expecting(uint64_t* barrier, int bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes) : "memory");
 }
-// Waits for the end of the phase of this parity: 0 for the first phase, then 1, then 0 again. slot: the index
-// of the barrier's ring slot, -1 for tiles outside of the ring. In builds with MTL_CUDA_DEBUG, a phase that
-// does not end is printed and ends the kernel, which would otherwise wait forever.
+// Waits for the end of the phase with this parity: 0 for the first phase, then 1, then 0 again. slot: the
+// index of the barrier's ring slot, -1 for tiles outside of the ring. In builds with MTL_CUDA_DEBUG, a phase
+// that does not end is printed and ends the kernel. In other builds, the kernel would wait forever.
 #if defined(MTL_CUDA_DEBUG)
 MTL_PTX void wait_for_phase(uint64_t* barrier, int parity, int slot) {
   constexpr long long kLatestCycles = 1LL << 34;  // nine seconds
@@ -106,7 +106,7 @@ MTL_PTX void wait_for_phase(uint64_t* barrier, int parity, int) {
 }
 #endif
 
-// Starts to copy a box of three dimensions, innermost first, to shared memory; the barrier counts the copied
+// Starts to copy a box of three dimensions, innermost first, to shared memory. The barrier counts the copied
 // bytes. Elements outside the tensor become zeros. Called by one thread.
 MTL_PTX void copy_box(void* shared, const TensorMap& map, int x, int y, int z, uint64_t* barrier) {
   asm volatile(
@@ -136,9 +136,9 @@ template <int groups_left>
 MTL_PTX void wait_for_wgmma() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(groups_left) : "memory");
 }
-// Keeps the compiler from moving reads and writes of registers across this point, because the compiler does
-// not know that a started matmul still writes its sums and reads its left operand. Called before the fence
-// and after the wait of every matmul.
+// Keeps the compiler from moving reads and writes of registers across this point. The compiler does not know
+// that a started matmul still writes its sums and reads its left operand. Called before the fence and after
+// the wait of every matmul.
 template <typename Register, int kRows>
 MTL_PTX void hold(Register (&registers)[kRows][4]) {
 #pragma unroll

@@ -8,7 +8,7 @@
 
 namespace mtl::cuda {
 
-// Takes a ticket: returns the number of tickets that were taken before. Called by one thread of a block.
+// Takes a ticket. Returns the number of tickets that were taken before. Called by one thread of a block.
 MTL_PTX uint32_t take_ticket(uint32_t* counter) { return atomicAdd(counter, 1u); }
 
 }  // namespace mtl::cuda

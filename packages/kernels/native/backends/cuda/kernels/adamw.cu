@@ -118,7 +118,7 @@ struct Step {
   double learning_rate, correction1, correction2, loss_scale, clip_grad;
 };
 
-// Computes the scalars on the device, because the host does not know the norm. Run by one thread.
+// Computes the scalars on the device, because the host does not know the norm. One thread runs it.
 __global__ void adamw_scalars_kernel(float* scalars, double* gradient_norm, const double* squares, Step step) {
   if (threadIdx.x != 0) return;
   const double norm = sqrt(squares[0]) / step.loss_scale;

@@ -7,7 +7,7 @@ namespace {
 
 using Op = AppendToCache;
 
-// The new rows [Q, B, G, size] and the cache [B, G, M, size] that they are appended to; strides in elements.
+// The new rows [Q, B, G, size], and their destination, the cache [B, G, M, size]. Strides are in elements.
 template <typename T>
 struct Rows {
   const T* from;
@@ -29,8 +29,8 @@ __device__ void append_row(const Rows<T>& rows, const Sizes& sizes) {
   for (int64_t d = threadIdx.x; d < rows.size; d += blockDim.x) to[d] = from[d];
 }
 
-// One block for each new position of each group of all samples. All blocks are in the grid's x dimension,
-// because the other dimensions end at 65,535.
+// There is one block for each new position of each group, over all samples. All blocks are in the grid's x
+// dimension, because the other dimensions are limited to 65,535.
 template <typename T>
 __global__ void append_kernel(Rows<T> keys, Rows<T> values, Sizes sizes) {
   append_row(keys, sizes);

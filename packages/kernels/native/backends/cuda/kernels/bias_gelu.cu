@@ -1,5 +1,4 @@
-// bias_gelu_forward and bias_gelu_backward: one block per row, whose threads loop over N neighbouring
-// columns.
+// bias_gelu_forward and bias_gelu_backward: one block per row. Its threads loop over N neighbouring columns.
 #include "backends/cuda/kernels/dispatch.h"
 #include "backends/cuda/kernels/gelu.cuh"
 #include "ops/bias_gelu.h"

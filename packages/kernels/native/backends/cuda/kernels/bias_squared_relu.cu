@@ -1,4 +1,4 @@
-// bias_squared_relu_forward and bias_squared_relu_backward: one block per row, whose threads loop over N
+// bias_squared_relu_forward and bias_squared_relu_backward: one block per row. Its threads loop over N
 // neighbouring columns.
 #include "backends/cuda/kernels/dispatch.h"
 #include "ops/bias_squared_relu.h"

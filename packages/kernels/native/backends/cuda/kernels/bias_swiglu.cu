@@ -1,5 +1,5 @@
-// bias_swiglu_forward and bias_swiglu_backward: one block per row, whose threads loop over N neighbouring
-// gates and the values that belong to them.
+// bias_swiglu_forward and bias_swiglu_backward: one block per row. Its threads loop over N neighbouring gates
+// and the corresponding values.
 #include "backends/cuda/kernels/dispatch.h"
 #include "ops/bias_swiglu.h"
 
@@ -40,8 +40,8 @@ __global__ void backward_kernel(T* input_gradient, const T* output_gradient, con
     load(gradient, output_gradient + int64_t{blockIdx.x} * width + f);
 #pragma unroll
     for (int i = 0; i < N; ++i) {
-      // below -88 the sigmoid is less than float32's smallest normal number: 0 here, so that a large gate
-      // does not make it a large product, with a finite e; NaN stays NaN
+      // below -88, the sigmoid is less than float32's smallest normal number. It becomes 0 with a finite e,
+      // so that its product with a large gate is not large. NaN stays NaN
       const bool is_far = gate[i] < -88.0f;
       const float e = exponential<T>(is_far ? 88.0f : -gate[i]);
       const float s = is_far ? 0.0f : 1.0f / (1.0f + e);

@@ -30,9 +30,8 @@ __device__ __forceinline__ V warp_reduce(V value) {
   return value;
 }
 
-// Reduces over the block, whose size is a multiple of 32. `shared` has space for kMaxWarps values of the
-// block. Some threads may still read it after the call, until the next barrier; the next call begins with a
-// barrier.
+// Reduces over the block. Its size is a multiple of 32. `shared` has space for kMaxWarps values of the block.
+// Some threads may still read it after the call, until the next barrier; the next call begins with a barrier.
 template <typename Operation, typename V>
 __device__ __forceinline__ V block_reduce(V value, V* shared) {
   value = warp_reduce<Operation>(value);

@@ -13,8 +13,8 @@ constexpr int kLanes = 32;  // neighbouring threads, with N columns each
 constexpr int kSumWarps = 32;  // warps of a block that adds lines: each takes every kSumWarps-th line
 constexpr int kLoads = 4;      // lines or rows in flight per warp
 
-// Adds the lines of partial sums. A block has 32 columns; its warps take the lines in turn. A single warp
-// would wait for memory once every few lines, because 32 columns occupy only a small part of the device.
+// Adds the lines of partial sums. A block has 32 columns, and its warps take the lines in turn. A single warp
+// would often wait for memory, because 32 columns occupy only a small part of the device.
 __global__ void __launch_bounds__(32 * kSumWarps)
     add_lines_kernel(ColumnSums sums, const float* partial, int64_t num_lines, int64_t width) {
   MTL_SHARED(float, parts, [kSumWarps][32]);
@@ -49,7 +49,7 @@ __global__ void sum_rows_kernel(float* partial, const T* input, int64_t rows, in
   const int64_t first = int64_t{blockIdx.y} * rows_per_line, end = min(first + rows_per_line, rows);
   float total[N] = {};
   if (column < columns) {
-    // several loads in flight: with a single one, a thread would wait for memory at every row
+    // several loads are in flight, because a thread with a single load would wait for memory at every row
     int64_t row = first + slot;
     for (; row + (kLoads - 1) * kRowsAtOnce < end; row += kLoads * kRowsAtOnce) {
       float values[kLoads][N];

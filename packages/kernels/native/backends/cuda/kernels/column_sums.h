@@ -6,15 +6,15 @@
 
 namespace mtl::cuda {
 
-// Destinations of column sums: one or two arrays of `columns` floats; `second` may be null. A row of partial
-// sums has both, one after the other.
+// Destinations of column sums: one or two arrays of `columns` floats. `second` may be null. A row of partial
+// sums contains both arrays, one after the other.
 struct ColumnSums {
   float *first, *second;
   int64_t columns;
   bool accumulate;
 };
 
-// Adds `num_lines` lines of `partial`; a line has one float for each sum.
+// Adds `num_lines` lines of `partial`. A line has a float for each sum.
 Status add_lines(const OpCall& call, const ColumnSums& sums, const float* partial, int64_t num_lines);
 
 }  // namespace mtl::cuda

@@ -1,5 +1,5 @@
-// From an op call to a kernel launch: converts the dtype to a type, computes the grid's shape, and returns
-// the status of a launch.
+// Converts an op call to a kernel launch: maps the dtype to a type, computes the grid's shape, and returns
+// the status of the launch.
 #pragma once
 
 #include <initializer_list>
@@ -40,14 +40,14 @@ Status for_width(bool packed, const Body& body) {
   return packed ? body(Width<kPack<T>>()) : body(Width<1>());
 }
 
-// Tells whether rows of `columns` elements of T can be read 16 bytes at a time in all of these tensors (null:
-// absent).
+// Returns true if rows of `columns` elements of T can be read 16 bytes at a time in all of these tensors
+// (null: absent).
 template <typename T>
 bool is_packed(int64_t columns, std::initializer_list<const void*> tensors) {
   return are_rows_packed(columns, kPack<T>, tensors);
 }
 
-// Tells whether rows of `columns` elements of T begin and end at multiples of 16 bytes from the first row's
+// Returns true if rows of `columns` elements of T begin and end at multiples of 16 bytes from the first row's
 // begin.
 template <typename T>
 bool is_packed_row(int64_t columns, const RowLayout& layout) {

@@ -1,6 +1,6 @@
-// cast, scale and add: one thread per N neighbouring elements of flat buffers; the last thread takes the
+// cast, scale and add: one thread per N neighbouring elements of flat buffers. The last thread takes the
 // remainder. For strided views N is 1 or divides the length of rows. Kernels read the layouts of views in
-// place (`__grid_constant__`); otherwise every thread would copy them to its stack to index them.
+// place (`__grid_constant__`). Otherwise every thread would copy them to its stack to index them.
 #include "backends/cuda/kernels/dispatch.h"
 #include "core/row_layout.h"
 #include "ops/elementwise.h"
@@ -31,7 +31,7 @@ __global__ void cast_rows_kernel(To* output, const __grid_constant__ RowLayout o
   store(output + row_start(outputs, row) + column, values);
 }
 
-// Scales one element per thread, which is fast enough: only adapters are scaled, which are small.
+// Scales one element per thread. This is fast enough, because only adapters are scaled, which are small.
 template <typename To, typename From>
 __global__ void scale_rows_kernel(To* output, const __grid_constant__ RowLayout outputs, const From* input,
                                   const __grid_constant__ RowLayout inputs, int64_t columns, int64_t size, float factor,

@@ -3,7 +3,7 @@
 // The gradient of a table row is the sum over the tokens that have the row's id. Tokens are sorted by row and
 // split into chunks of equal size, even if an id occurs often: a block sums its chunk row by row in token
 // order. The partial sums of a row that spans several chunks are added in order afterwards. There are no
-// atomics; each gradient is read once, and each row is read and written once.
+// atomics. Each gradient is read once, and each row is read and written once.
 #include "backends/cuda/index_check.cuh"
 #include "backends/cuda/kernels/block_reduce.h"
 #include "backends/cuda/kernels/dispatch.h"
@@ -41,7 +41,7 @@ constexpr int kBackwardThreads = 128;
 constexpr int kBatch = 4;   // gradient loads in flight
 constexpr int kPartials = 16;
 
-// Partial sums of rows that span chunks, [chunks, 2, columns]: for each chunk, the sum of the row that
+// Partial sums of rows that span chunks, [chunks, 2, columns]. Each chunk has the sum of the row that
 // continues from the previous chunk, and the sum of the row that continues in the next chunk.
 struct Partials {
   float* sums;
@@ -54,7 +54,8 @@ struct SortedTokens {
   SortedRows sorted;
   int64_t count, num_rows;
 
-  // Returns the row of a token; -1 beyond either end, and for tokens whose row is not in this table
+  // Returns the row of a token. Returns -1 for a token beyond either end, and for a token of another table's
+  // row
   __device__ __forceinline__ int row(int64_t position) const {
     if (position < 0 || position >= count) return -1;
     const int row = sorted.rows[position];
@@ -119,8 +120,8 @@ __device__ __forceinline__ int64_t chunks_of_row(const SortedTokens& tokens, int
   }
 }
 
-// Block (x, y) adds the chunks, in order, of the row that begins in chunk x and continues in the next, if
-// there is one.
+// Block (x, y) adds the chunks of a row, in order, if the row begins in chunk x and continues in the next
+// chunk.
 template <int N>
 __global__ void add_chunks_kernel(float* gradient, Partials partials, SortedTokens tokens) {
   const int64_t chunk = blockIdx.x, begin = chunk * kChunk, columns = partials.columns;

@@ -1,5 +1,5 @@
-// expert_activation_forward and expert_activation_backward: one block per row, whose threads loop over N
-// neighbouring columns and, if the activation is gated, the values that belong to these columns.
+// expert_activation_forward and expert_activation_backward: one block per row. Its threads loop over N
+// neighbouring columns and, for a gated activation, the corresponding values.
 #include "backends/cuda/kernels/block_reduce.h"
 #include "backends/cuda/kernels/gelu.cuh"
 #include "backends/cuda/kernels/group_offsets.cuh"
@@ -13,7 +13,7 @@ struct Value {
   float value, derivative;
 };
 
-// Returns x sigmoid(factor x) and its derivative. Where the sigmoid is less than float32's smallest normal
+// Returns x sigmoid(factor x) and its derivative. If the sigmoid is less than float32's smallest normal
 // number, it becomes 0, so that its product with a large gate is not large. NaN stays NaN.
 template <typename T>
 __device__ __forceinline__ Value sigmoid_weighted(float x, float factor) {
@@ -41,8 +41,8 @@ __device__ __forceinline__ Value activate(ExpertActivation kind, float x) {
   }
 }
 
-// An element of the output before it is multiplied by its row's probability, and its derivatives by both
-// operands.
+// An element of the output before the multiplication by its row's probability, and its derivatives with
+// respect to both operands.
 struct Element {
   float value, by_gate, by_value;
 };

@@ -1,4 +1,4 @@
-// update_expert_bias and add_counts: one block, whose threads loop over the experts.
+// update_expert_bias and add_counts: one block. Its threads loop over the experts.
 #include "backends/cuda/kernels/block_reduce.h"
 #include "backends/cuda/kernels/dispatch.h"
 #include "ops/expert_bias.h"

@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(kSlotsOfTile) count_kernel(Sort s) {
   }
 }
 
-// Run by one block: each thread adds up the counts of one expert in all tiles, then one thread adds up the
+// One block runs it. Each thread adds up the counts of an expert over all tiles, then one thread adds up the
 // experts.
 __global__ void __launch_bounds__(kThreads) add_counts_kernel(Sort s, int64_t tiles) {
   MTL_DYNAMIC_SHARED(bytes);
@@ -99,8 +99,8 @@ struct Drop {
   bool by_position;
 };
 
-// Decides which slots to drop: a thread for each slot counts the slots of the same expert that have priority
-// over it.
+// Determines the slots to drop. A thread for each slot counts the slots of the same expert that have
+// priority.
 __global__ void drop_kernel(Drop d, Sort s) {
   const int64_t slot = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
   if (slot >= s.slots) return;

@@ -1,5 +1,5 @@
 // The offsets of groups of rows, which only the device knows. Invalid offsets are reported and clamped to the
-// existing rows, so that no kernel leaves the memory of its tensors.
+// existing rows, so that kernels stay within the memory of their tensors.
 #pragma once
 
 #include "backends/cuda/index_check.cuh"

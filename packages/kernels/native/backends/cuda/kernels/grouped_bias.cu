@@ -1,5 +1,5 @@
-// grouped_sum_rows, grouped_bias_forward and grouped_bias_backward. In grouped_sum_rows a thread sums N
-// columns of one group, row by row; the other two have one block per row.
+// grouped_sum_rows, grouped_bias_forward and grouped_bias_backward. In grouped_sum_rows, a thread sums N
+// columns of a group, row by row. The other two operations have one block per row.
 #include "backends/cuda/kernels/block_reduce.h"
 #include "backends/cuda/kernels/group_offsets.cuh"
 #include "ops/grouped_bias.h"

@@ -186,7 +186,7 @@ Status forward_of(const OpCall& call) {
   return ok_status();
 }
 
-// Computes partial sums with `num_lines` blocks, then adds them; `run` launches the first pass.
+// Computes partial sums with `num_lines` blocks, then adds them. `run` launches the first pass.
 template <typename Run>
 Status with_weight_gradients(const OpCall& call, const LayerNormRows& by, const Run& run) {
   using Op = LayerNormBackward;

@@ -1,4 +1,4 @@
-// The elementwise ops of Muon: one thread per element. The simple form suffices, because the matmuls between
+// The elementwise ops of Muon: one thread per element. This simple form suffices, because the matmuls between
 // these ops cost far more.
 #include "backends/cuda/kernels/dispatch.h"
 #include "ops/muon.h"

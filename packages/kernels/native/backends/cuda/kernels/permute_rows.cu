@@ -1,4 +1,4 @@
-// permute_rows and combine_rows: one block per row of the output, whose threads loop over N neighbouring
+// permute_rows and combine_rows: one block per row of the output. Its threads loop over N neighbouring
 // columns.
 #include "backends/cuda/index_check.cuh"
 #include "backends/cuda/kernels/dispatch.h"

@@ -29,7 +29,7 @@ __device__ __forceinline__ PhiloxBlock mask_words(const DropoutMask& mask, const
   return philox(mask.key, counter, row.row, row.sample_low, row.sample_high);
 }
 
-// Returns the factor of one element: 0 or the scale.
+// Returns the factor of an element: 0 or the scale.
 __device__ __forceinline__ float mask_factor(const DropoutMask& mask, const MaskRow& row, int64_t column) {
   const PhiloxBlock block = mask_words(mask, row, philox_column_counter(column));
   const int word = philox_column_word(column);

@@ -209,7 +209,7 @@ Status forward_of(const OpCall& call) {
   return ok_status();
 }
 
-// Computes partial sums with `num_lines` blocks, then adds them; `run` launches the first pass.
+// Computes partial sums with `num_lines` blocks, then adds them. `run` launches the first pass.
 template <typename Run>
 Status with_weight_gradient(const OpCall& call, int64_t num_lines, const Run& run) {
   using Op = RmsNormBackward;

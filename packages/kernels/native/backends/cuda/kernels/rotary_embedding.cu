@@ -1,5 +1,5 @@
-// rotary_embedding: one block per position, whose threads loop over its heads, N pairs or N copied elements
-// at a time.
+// rotary_embedding: one block per position. Its threads loop over the heads, N pairs or N copied elements at
+// a time.
 #include "backends/cuda/index_check.cuh"
 #include "backends/cuda/kernels/dispatch.h"
 #include "ops/rotary_embedding.h"
@@ -28,7 +28,7 @@ __device__ __forceinline__ void rotate_pairs(T* to, const T* from, const float* 
   load(sine, cosines + half);
 #pragma unroll
   for (int i = 0; i < N; ++i) {
-    // pair i: the same element of both vectors, or two neighbours in one vector
+    // pair i is the same element of both vectors, or two neighbours in one vector
     float& x = !kInterleaved ? a[i] : 2 * i < N ? a[2 * i] : b[2 * i - N];
     float& y = !kInterleaved ? b[i] : 2 * i + 1 < N ? a[2 * i + 1] : b[2 * i + 1 - N];
     const float s = sine[i] * sign, rotated = x * cosine[i] - y * s;

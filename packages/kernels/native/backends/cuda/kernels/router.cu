@@ -1,4 +1,4 @@
-// router_forward and router_backward: one warp per row; logits and scores are in shared memory.
+// router_forward and router_backward: one warp per row. Logits and scores are in shared memory.
 #include "backends/cuda/index_check.cuh"
 #include "backends/cuda/kernels/router_rows.cuh"
 
@@ -23,7 +23,7 @@ struct Rows {
         of_slots(selection + experts) {}
 };
 
-// Loads the logits of a row and computes its scores. If the softmax is over the selected experts only, scores
+// Loads the logits of a row and computes its scores. If the softmax covers only the selected experts, scores
 // are logits.
 __device__ __forceinline__ void compute_scores(const Rows& row, const float* logits, int experts, const Weighing& how) {
   const int lane = static_cast<int>(threadIdx.x);
@@ -67,8 +67,7 @@ struct Forward {
   IndexCheck check;
 };
 
-// Replaces the scores of experts in groups that are not kept by -infinity; `sums` has room for one value of
-// each group.
+// Replaces the scores of experts in dropped groups by -infinity. `sums` has room for a value of each group.
 __device__ __forceinline__ void keep_groups(const Forward& f, float* selection, float* sums) {
   const int lane = static_cast<int>(threadIdx.x), length = f.num_experts / f.groups,
             most = f.slots / f.kept_groups < length ? f.slots / f.kept_groups : length;
@@ -157,7 +156,7 @@ __global__ void __launch_bounds__(kRowThreads) backward_kernel(Backward b) {
     mean += scale.of(row.of_slots[slot]) * (gradients[slot] * b.how.factor);
   }
   mean = warp_reduce<Sum>(mean);
-  // a wrong index has made the mean NaN; the whole row becomes NaN
+  // an invalid index has made the mean NaN, and the complete row becomes NaN
   for (int e = lane; e < b.num_experts; e += kRowThreads) {
     result[e] = mean != mean ? mean : b.how.is_over_all ? -row.scores[e] * mean : 0.0f;
   }

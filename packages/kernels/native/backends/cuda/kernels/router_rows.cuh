@@ -1,4 +1,4 @@
-// Scores and selection of one row of a router. A block has one warp, which computes one row.
+// Scores and selection for a row of a router. A block has one warp, which computes a row.
 #pragma once
 
 #include "backends/cuda/kernels/block_reduce.h"
@@ -20,7 +20,7 @@ __device__ __forceinline__ float score(ScoreFunction function, float x) {
   return function == ScoreFunction::kSigmoid ? sigmoid(x) : sqrtf(softplus(x));
 }
 
-// Returns the derivative of a score by its logit.
+// Returns the derivative of a score with respect to its logit.
 __device__ __forceinline__ float slope(ScoreFunction function, float x) {
   const float s = sigmoid(x);
   if (function == ScoreFunction::kSigmoid) return s == 0.0f ? 0.0f : s * (expf(-x) * s);  // 1 - s = e^-x s
@@ -50,7 +50,7 @@ __device__ __forceinline__ float sum_of(const float* values, int count) {
   return warp_reduce<Sum>(sum);
 }
 
-// A position and its value, in a list in descending order; among equal values the lower position is first.
+// A position and its value, for a list in descending order. Of equal values, the lower position comes first.
 struct Ranked {
   float value;
   int at;

@@ -1,5 +1,5 @@
 // router_statistics_forward and router_statistics_backward. A block has one warp. In forward, a warp adds the
-// rows of a part of a sequence, one after the other, in double; then the parts of each sequence are added in
+// rows of a part of a sequence, one after the other, in double. Then the parts of each sequence are added in
 // their order.
 #include "backends/cuda/kernels/router_rows.cuh"
 #include "backends/cuda/scratch/router_statistics.h"
@@ -30,7 +30,7 @@ __device__ __forceinline__ void load_row(float* to, const float* logits, int exp
   __syncthreads();
 }
 
-// Returns the entropy, in nats, of one lane's experts.
+// Returns the entropy of a lane's experts, in nats.
 __device__ __forceinline__ float entropy_of(const float* scores, int experts) {
   float sum = 0.0f;
   for (int e = static_cast<int>(threadIdx.x); e < experts; e += kRowThreads) {

@@ -61,7 +61,7 @@ __device__ __forceinline__ int sum_of_lanes_before(int own, int lane) {
   return sum - own;
 }
 
-// Run with one warp per digit: replaces each count by the sum of the counts of all earlier tiles, and writes
+// Runs with one warp per digit. Replaces each count by the sum of the counts of all earlier tiles, and writes
 // the sum over all tiles to `totals`.
 __global__ void add_up_tiles_kernel(int32_t* counts, int32_t* totals, int num_digits, int64_t num_tiles) {
   const int digit = static_cast<int>(blockIdx.x) * kWarps + static_cast<int>(threadIdx.x) / 32;
@@ -79,7 +79,7 @@ __global__ void add_up_tiles_kernel(int32_t* counts, int32_t* totals, int num_di
   if (lane == 0) totals[digit] = before;
 }
 
-// Returns a mask of the lanes that have the same digit as this lane, among the lanes that have a digit.
+// Returns a mask of the lanes with a digit that equals this lane's digit.
 __device__ __forceinline__ unsigned lanes_with(int value, bool has_one, int bits) {
   unsigned same = __ballot_sync(kWholeWarp, has_one);
   for (int bit = 0; bit < bits; ++bit) {
@@ -102,7 +102,7 @@ __device__ __forceinline__ void find_starts(int* starts, const int32_t* totals, 
   }
 }
 
-// Moves ids to their positions. A warp has a range of consecutive ids: it first counts them, then places them
+// Moves ids to their positions. A warp has a range of consecutive ids. It first counts them, then places them
 // after the ids of earlier tiles and warps.
 __global__ void place_kernel(int32_t* rows, int32_t* numbers, Keys keys, const int32_t* counts, const int32_t* totals,
                              Digit digit) {
@@ -122,7 +122,7 @@ __global__ void place_kernel(int32_t* rows, int32_t* numbers, Keys keys, const i
     row[step] = has_one ? keys.row(first + step * 32) : 0;
     const int own = digit.of(row[step]);
     same[step] = lanes_with(own, has_one, digit.bits);
-    // one lane adds for all lanes with the same digit
+    // a single lane adds for all lanes with the same digit
     if (has_one && (same[step] & lanes_before) == 0) next[warp][own] += __popc(same[step]);
     __syncwarp();
   }

@@ -14,8 +14,8 @@ struct RowIds {
   IndexCheck check;  // for the ids of the whole table
 };
 
-// The result of a sort. For each position: the row, and the index of the id that selected it. Ids that select
-// no row are last, with row num_rows.
+// The result of a sort. Each position has a row, and the index of the id that selected this row. Ids that
+// select no row are last, with row num_rows.
 struct SortedRows {
   const int32_t* rows;
   const int32_t* numbers;

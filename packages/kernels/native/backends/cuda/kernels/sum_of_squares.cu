@@ -1,5 +1,5 @@
-// sum_of_squares: each block sums a fixed number of elements in double; one block adds the sums in order, so
-// that the result depends only on the values.
+// sum_of_squares: each block sums a fixed number of elements in double. A single block adds these sums in
+// order, so that the result depends only on the values.
 #include "backends/cuda/kernels/block_reduce.h"
 #include "backends/cuda/kernels/dispatch.h"
 #include "backends/cuda/scratch/reductions.h"

@@ -1,4 +1,4 @@
-// tanh and its gradient: one thread per N neighbouring elements of flat buffers; the last thread takes the
+// tanh and its gradient: one thread per N neighbouring elements of flat buffers. The last thread takes the
 // remainder.
 #include "backends/cuda/kernels/dispatch.h"
 #include "ops/tanh.h"

@@ -1,6 +1,6 @@
-// Element access for kernels: N neighbouring elements at a time, converted to float, in 16-byte accesses if N
-// elements fill them. N = 1 is for rows that are not a multiple of 16 bytes, and for views that are not
-// aligned to 16 bytes.
+// Element access for kernels: N neighbouring elements at a time, converted to float. The accesses have 16
+// bytes if N elements fill them. N = 1 is for rows that are not a multiple of 16 bytes, and for views that
+// are not aligned to 16 bytes.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ __device__ __forceinline__ void set(float* to, float value) { *to = value; }
 __device__ __forceinline__ void set(bf16* to, float value) { *to = __float2bfloat16_rn(value); }
 __device__ __forceinline__ void set(fp16* to, float value) { *to = __float2half_rn(value); }
 
-// Converts a 4-byte word to or from the one or two elements in it.
+// Converts a 4-byte word to or from its one or two elements.
 __device__ __forceinline__ void unpack(uint32_t word, const float*, float* to) { to[0] = __uint_as_float(word); }
 __device__ __forceinline__ void unpack(uint32_t word, const bf16*, float* to) {
   to[0] = __uint_as_float(word << 16);

@@ -1,5 +1,5 @@
-// weighted_sum: one block, because a micro-batch has few tokens, and one block adds in a fixed order without
-// a second pass.
+// weighted_sum: a single block, because a micro-batch has few tokens. A single block adds in a fixed order
+// without a second pass.
 #include "backends/cuda/kernels/block_reduce.h"
 #include "backends/cuda/kernels/dispatch.h"
 #include "ops/reductions.h"

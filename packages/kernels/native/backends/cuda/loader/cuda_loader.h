@@ -1,4 +1,4 @@
-// Opens the CUDA library on request: the addon itself does not link CUDA.
+// Opens the CUDA library on request. The addon itself does not link CUDA.
 #pragma once
 
 #include "backends/cuda/cuda_library.h"
@@ -6,11 +6,11 @@
 
 namespace mtl {
 
-// Loads libmtl_cuda.so from `path` and checks that its ABI version equals this addon's. Fails with
+// Loads libmtl_cuda.so from `path` and checks that its ABI version equals the addon's. Fails with
 // MTL_CUDA_LIBRARY or MTL_CUDA_ABI.
 Status load_cuda_library(const char* path, const CudaLibrary** library);
 
-// Opens a device for this process. Fails as CudaLibrary::open does; for a second device or library also with
+// Opens a device for this process. Fails like CudaLibrary::open, and for a second device or library with
 // MTL_CUDA_DEVICE or MTL_CUDA_LIBRARY.
 Status open_cuda(const CudaLibrary& library, const CudaOptions& options, CudaLibraryInformation* information);
 

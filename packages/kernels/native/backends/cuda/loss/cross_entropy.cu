@@ -73,7 +73,7 @@ MTL_PTX Pair merge_block(Pair pair) {
   MTL_SHARED(Pair, of_warps, [kMaxWarps]);
 #pragma unroll
   for (int step = 16; step > 0; step /= 2) {
-    // two lanes merge the same two pairs in the same order, so that both get the same bits
+    // two lanes merge the same pairs in the same order, so that both get the same bits
     const Pair other = {__shfl_xor_sync(0xffffffffu, pair.maximum, step), __shfl_xor_sync(0xffffffffu, pair.sum, step)};
     const bool first = (threadIdx.x & static_cast<unsigned>(step)) == 0;
     Pair left = first ? pair : other;
@@ -108,8 +108,8 @@ MTL_PTX Pair row_statistics(const T* logits, const Row& row) {
   return merge_block(pair);
 }
 
-// Writes the gradient of a row, which may overwrite the logits: a thread reads a column before it writes it,
-// and no other thread accesses the column.
+// Writes the gradient of a row, which may overwrite the logits. A thread reads a column before writing it,
+// and no other thread accesses this column.
 template <typename T>
 MTL_PTX void write_gradient(T* gradient, const T* logits, const Row& row, float maximum, float sum, float weight) {
   const int step = static_cast<int>(blockDim.x) * Group<T>::kColumns;
@@ -143,8 +143,8 @@ struct Arguments {
   int64_t ignored, first_row;
 };
 
-// Returns the weight of a row: 0 if its label is ignored, NaN if its label is out of range, which one thread
-// of the row reports.
+// Returns the weight of a row. The weight is 0 if the label is ignored, and NaN if the label is out of range;
+// one thread of the row reports this error.
 MTL_PTX float weight_of(const Arguments& a, int64_t row, bool reports) {
   const int64_t label = a.labels[row];
   const float weight = label == a.ignored ? 0.0f : a.to.weights[row];
@@ -160,7 +160,7 @@ MTL_PTX Row row_of(const Arguments& a, int64_t number) {
 MTL_PTX bool has_label(const Row& row) { return row.label >= 0 && row.label < row.num_columns; }
 
 MTL_PTX float loss_of(float maximum, float sum, float label_logit, float weight) {
-  // the maximum is subtracted first: a logarithm that is added to a large maximum would lose its digits
+  // subtracts the maximum first, because a logarithm would lose its digits in a sum with a large maximum
   return weight == 0.0f ? 0.0f : weight != weight ? NAN : logf(sum) + (maximum - label_logit);
 }
 
@@ -214,7 +214,7 @@ Arguments arguments_of(const CrossEntropyRows& rows, const CrossEntropyRowStatis
 
 template <typename T, bool kStatistics, bool kGradient>
 cudaError_t launch_rows(const CrossEntropyRows& rows, const CrossEntropyRowStatistics& statistics, const CrossEntropyGradient& to) {
-  // each thread loads one batch, if the row has enough columns
+  // each thread loads a batch, if the row has enough columns
   const int64_t useful = (rows.width + 32 * kBatch * Group<T>::kColumns - 1) / (32 * kBatch * Group<T>::kColumns);
   const unsigned num_warps = static_cast<unsigned>(useful < 1 ? 1 : useful < kMaxWarps ? useful : kMaxWarps);
   const Launch how = {dim3(static_cast<unsigned>(rows.num_rows)), dim3(32 * num_warps), 0, rows.stream};

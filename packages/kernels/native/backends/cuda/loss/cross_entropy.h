@@ -18,8 +18,8 @@ struct CrossEntropyRows {
   int64_t first_column;    // global index of column 0
   int64_t num_columns;     // excluding padding
   cudaStream_t stream;
-  // The treatment of labels in the backward pass: labels out of range make loss and gradient NaN, ignored
-  // labels make them 0.
+  // The treatment of labels in the backward pass. A label out of range makes loss and gradient NaN, and an
+  // ignored label makes both 0.
   IndexCheck check = {nullptr, "", "", INT64_MAX};
   int64_t ignored = INT64_MIN, first_row = 0;
 };
@@ -47,8 +47,8 @@ cudaError_t cross_entropy_rescale(float* output, const float* row_sum, const flo
 cudaError_t cross_entropy_backward(const CrossEntropyRows& rows, const CrossEntropyRowStatistics& from,
                                    const CrossEntropyGradient& to);
 // Computes cross_entropy_statistics and cross_entropy_backward for the same rows in one launch, with the same
-// bits. A row's second read hits the cache, so that logits are read from memory once and written once. Writes
-// the statistics, too.
+// bits, and writes the statistics. The second read of a row hits the cache, so that logits are read from
+// memory once and written once.
 cudaError_t cross_entropy_forward_backward(const CrossEntropyRows& rows, const CrossEntropyRowStatistics& statistics,
                                            const CrossEntropyGradient& to);
 

@@ -4,8 +4,7 @@ namespace mtl::cuda {
 
 Status cuda_status(cudaError_t error, const char* what) {
   if (error == cudaSuccess) return ok_status();
-  // errors of kernels surface at any later call: the call named in the message is not necessarily the one
-  // that failed
+  // an error of a kernel is reported by any later call, so the message may name a call that did not fail
   cudaGetLastError();
   constexpr int kFirstOfCapture = 900, kLastOfCapture = 908;  // cudaErrorStreamCapture... and related errors
   const bool is_of_capture = error >= kFirstOfCapture && error <= kLastOfCapture;

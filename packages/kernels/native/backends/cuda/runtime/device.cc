@@ -22,11 +22,11 @@ Device opened;
 std::atomic<int> num_reasons_to_keep{0};
 
 // Allows requests of memory from the driver while a graph is recorded. A graph has fixed addresses, but its
-// memory may be allocated during the recording. The graph does not use memory that the device's arena returns
-// to the driver meanwhile, because the graph's own segments are in use in the arena. The documentation of
-// cudaThreadExchangeStreamCaptureMode lists cudaMalloc and cudaFree among the unsafe calls, which a relaxed
-// thread may make; calls that always conflict with a capture (querying the state of its stream or its events)
-// stay forbidden. NCCL allocates and frees memory in captures in the same way.
+// memory may be allocated during the recording. The arena may return memory to the driver meanwhile, but
+// never the graph's own segments, which are in use. The documentation of cudaThreadExchangeStreamCaptureMode
+// lists cudaMalloc and cudaFree among the unsafe calls, which a relaxed thread may make; calls that always
+// conflict with a capture (querying the state of its stream or its events) stay forbidden. NCCL allocates and
+// frees memory in captures in the same way.
 class OutsideOfCapture {
  public:
   OutsideOfCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
@@ -44,9 +44,9 @@ Status reserve_device_memory(size_t bytes, void** data) {
   return cuda_status(cudaMalloc(data, bytes), "cudaMalloc");
 }
 
-// Releases device memory after waiting for the device, because enqueued work may still use the memory. An
-// error of the wait would come from the enqueued work, and is ignored here: the next call that checks for
-// errors reports it as well.
+// Releases device memory after waiting for the device, because enqueued work may still use the memory. The
+// wait may report an error of enqueued work. It is ignored here, because the next call that checks for errors
+// reports it as well.
 void give_device_memory_back(void* data) {
   const OutsideOfCapture outside;
   discard(cuda_status(cudaFree(data), "cudaFree"));
@@ -102,7 +102,8 @@ Status open_device(int device_index) {
   int lowest = 0, highest = 0;
   MTL_RETURN_IF_CUDA_ERROR(cudaDeviceGetStreamPriorityRange(&lowest, &highest));
   for (const int which : {MTL_STREAM_COMPUTE, MTL_STREAM_COPY, MTL_STREAM_COMMUNICATION}) {
-    // collectives get higher priority: their few blocks must not queue behind a matmul that fills the device
+    // collectives have higher priority, so that their few blocks do not queue behind a matmul that fills the
+    // device
     const int priority = which == MTL_STREAM_COMMUNICATION ? highest : lowest;
     MTL_RETURN_IF_CUDA_ERROR(cudaStreamCreateWithPriority(&device.streams[which], cudaStreamNonBlocking, priority));
   }

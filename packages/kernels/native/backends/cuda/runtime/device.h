@@ -1,5 +1,5 @@
-// The one GPU of this process: its streams and its memory. open_device sets them up, and they are never torn
-// down: tensors may outlive everything else, and the driver frees everything when the process ends.
+// The GPU of this process, with its streams and memory. open_device sets them up, and they stay until the
+// process ends: tensors may outlive everything else, and the driver then frees everything.
 #pragma once
 
 #include "backends/cuda/cuda_library.h"

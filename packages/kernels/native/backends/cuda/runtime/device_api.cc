@@ -26,8 +26,8 @@ int on_device(const char* what, const Call& call) {
 }
 
 // Runs a call of the CUDA runtime that enqueues work in a stream. Other streams are never part of a graph.
-// Work that the engines of ranks enqueue in the compute stream must not become part of a graph either. These
-// engines' threads enqueue at any time, so that here they wait until no graph is recorded.
+// The engines of ranks have threads that enqueue work in the compute stream at any time. Their work must not
+// become part of a graph, so they wait here until no graph is recorded.
 template <typename Call>
 int in_order(const char* what, void* stream, const Call& call) {
   const Status status = refuse_while_capturing(what);

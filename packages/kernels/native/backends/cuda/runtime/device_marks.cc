@@ -27,8 +27,8 @@ Status reach(Mark* mark) {
   return ok_status();
 }
 
-// Destroys a mark after waiting for its event: the copy writes the mark's pinned memory before the event, so
-// that the memory must not get another user earlier.
+// Destroys a mark after waiting for its event. The copy writes the mark's pinned memory before the event, so
+// the memory must not have another user earlier.
 void destroy(void* pointer) {
   const std::unique_ptr<Mark> mark(static_cast<Mark*>(pointer));
   if (mark->event != nullptr) {

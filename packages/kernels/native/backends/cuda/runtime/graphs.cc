@@ -7,7 +7,7 @@
 namespace mtl::cuda {
 namespace {
 
-// Locked from the beginning of a capture to its end, and by other threads while they enqueue in the captured
+// Locked from the beginning to the end of a capture. Other threads lock it while they enqueue in the captured
 // stream.
 std::mutex recorded_stream;
 // The capturing thread's lock on recorded_stream.
@@ -27,7 +27,7 @@ Status begin_capture() {
   if (capture.owns_lock()) return nested_capture();
   MTL_RETURN_IF_ERROR(use_device());
   std::unique_lock<std::mutex> begun(recorded_stream);
-  // captures only this thread's calls: other threads (a library's, a rank's) continue to work in other
+  // captures only the calls of this thread. Other threads (a library's, a rank's) continue to work in other
   // streams
   MTL_RETURN_IF_CUDA_ERROR(cudaStreamBeginCapture(compute_stream(), cudaStreamCaptureModeThreadLocal));
   capture = std::move(begun);
@@ -54,7 +54,7 @@ Status launch(void* graph) {
   return cuda_status(cudaGraphLaunch(static_cast<cudaGraphExec_t>(graph), compute_stream()), "cudaGraphLaunch");
 }
 
-// Destroys a graph; the driver frees it after the graph's last launch has finished.
+// Destroys a graph. The driver frees it after the graph's last launch has finished.
 void destroy(void* graph) { cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(graph)); }
 
 }  // namespace

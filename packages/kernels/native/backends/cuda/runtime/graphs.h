@@ -12,9 +12,9 @@ const GraphFunctions* graph_functions();
 // Returns MTL_CAPTURE while a graph is recorded, for work that cannot be part of a graph.
 Status refuse_while_capturing(const char* what);
 
-// Returns a lock; while it is held, no graph is recorded. Waits until another thread's recording has ended.
-// For threads of the process that enqueue in the compute stream, because their work must not become part of a
-// graph. Never called on the recording thread, which `refuse_while_capturing` detects.
+// Returns a lock that prevents the recording of graphs. Waits until another thread's recording has ended.
+// Threads that enqueue in the compute stream take this lock, because their work must not become part of a
+// graph. It is never called on the recording thread, which `refuse_while_capturing` detects.
 std::unique_lock<std::mutex> between_graphs();
 
 }  // namespace mtl::cuda

@@ -1,5 +1,5 @@
-// A report on the first index out of range that a kernel has read. Kernels write it into pinned memory. The
-// host reads it whenever it has waited for the device, and reports it as an error.
+// A report on the first index out of range that a kernel has read. Kernels write it into pinned memory. After
+// each wait for the device, the host reads the report and throws an error if it contains an index.
 #pragma once
 
 #include "core/index_check.h"
@@ -20,8 +20,8 @@ IndexReport* index_report();
 // range.
 Status take_index_report();
 
-// Enqueues a move of the report to `destination`, which is pinned memory: kernels enqueued later report as if
-// nothing had been reported. (Reports may also come from kernels that are enqueued before the host waits for
+// Enqueues a move of the report to `destination`, which is pinned memory. Kernels that are enqueued later
+// start with an empty report. (Reports may also come from kernels that are enqueued before the host waits for
 // earlier kernels.)
 Status move_index_report(IndexReport* destination);
 // Returns MTL_INDEX for a report with an index; the report must have been moved, and the move waited for.

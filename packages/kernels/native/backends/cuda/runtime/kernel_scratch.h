@@ -1,6 +1,6 @@
-// The scratch memory of one call of an operation: the blocks that the operation's declaration states
-// (MTL_REGISTER_CUDA_SCRATCH, backends/cuda/scratch). The memory is ordered by the compute stream: its next
-// user runs after the kernels of this call.
+// The scratch memory of an operation's call: the blocks in the operation's declaration
+// (MTL_REGISTER_CUDA_SCRATCH, backends/cuda/scratch). The compute stream orders its users: the next user runs
+// after the kernels of this call.
 #pragma once
 
 #include "backends/cuda/runtime/device.h"

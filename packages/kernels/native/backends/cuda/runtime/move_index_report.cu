@@ -6,7 +6,7 @@
 namespace mtl::cuda {
 namespace {
 
-// Run by one thread, between the kernels that write reports.
+// A single thread runs it, between the kernels that write reports.
 __global__ void move_index_report_kernel(IndexReport* destination, IndexReport* source) {
   if (threadIdx.x != 0) return;
   *destination = *source;

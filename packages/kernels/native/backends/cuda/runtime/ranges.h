@@ -1,4 +1,4 @@
-// Ranges in the timelines of NVIDIA's profilers (NVTX) if MTL_NVTX is set; otherwise the functions do
+// Ranges in the timelines of NVIDIA's profilers (NVTX) if MTL_NVTX is set. Otherwise the functions do
 // nothing.
 #pragma once
 

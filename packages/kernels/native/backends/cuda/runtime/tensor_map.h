@@ -1,5 +1,5 @@
-// Descriptions of tensors for Hopper's copy engine (CUtensorMap). A function of the driver creates them; it
-// is looked up at run time, so that libcuda is not linked.
+// Descriptions of tensors for Hopper's copy engine (CUtensorMap). A function of the driver creates them. The
+// function is looked up at run time, so that libcuda is not linked.
 #pragma once
 
 #include "backends/cuda/instructions/hopper.h"
@@ -7,7 +7,7 @@
 namespace mtl::cuda {
 
 // A tensor [positions, vectors, columns] of 16-bit elements with contiguous columns, and the boxes [box_rows,
-// 1, box_columns] that copies take from it: at most 256 rows, and no more columns than fit in the bytes of
+// 1, box_columns] that are copied. A box has at most 256 rows, and no more columns than fit into the bytes of
 // `swizzle`.
 struct TensorMapShape {
   const void* data;  // aligned to 16 bytes

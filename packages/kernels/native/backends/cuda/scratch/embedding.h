@@ -1,4 +1,4 @@
-// The sort of ids and their division into chunks in embedding_backward, which determine its scratch memory.
+// The sort of ids and their division into chunks in embedding_backward. Both determine its scratch memory.
 #pragma once
 
 #include "backends/cuda/scratch/sizes.h"

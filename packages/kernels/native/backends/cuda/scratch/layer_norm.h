@@ -9,8 +9,8 @@ namespace mtl::cuda {
 
 constexpr int kMaxRowThreads = 1024;
 
-// Tells whether each thread of a block can read its part of a row in one access. `pack`: number of elements
-// in 16 bytes.
+// Returns true if each thread of a block can read its part of a row in a single access. `pack`: number of
+// elements in 16 bytes.
 inline bool fits_registers(int64_t columns, int64_t pack) { return columns <= kMaxRowThreads * pack; }
 
 struct LayerNormRows {

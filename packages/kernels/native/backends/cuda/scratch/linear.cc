@@ -10,7 +10,7 @@
 namespace mtl::cuda {
 namespace {
 
-// Declares memory for cuBLASLt's bias gradient: cuBLASLt overwrites its result, but our bias gradient
+// Declares memory for cuBLASLt's bias gradient. cuBLASLt overwrites its result, but our bias gradient
 // accumulates over micro-batches.
 Status weight_gradient(const OpCall& call, const GpuProperties& gpu, ScratchBlocks* blocks) {
   using Op = LinearWeightGradient;

@@ -7,19 +7,20 @@
 
 namespace mtl::cuda {
 
-// Tells whether an environment variable has this value.
+// Returns true if an environment variable has this value.
 bool is_set_to(const char* variable, const char* value);
 
-// Tells whether a fusion is worth using, if the library has it. On Hopper the library computes the bias
+// Returns true if a fusion is worth using when the library has it. On Hopper the library computes the bias
 // gradient of 16-bit operands into float32 only in kernels with Ampere's instructions
 // (cutlass_80_tensorop_s16816gemm_bgradb; its Hopper kernels, sm90_xmma and nvjet, do not compute it). This
 // is predicted to slow the matmul by more time than a pass over the output gradient takes.
 bool fuses(FusedWith fused, const GpuProperties& gpu);
 
-// Tells whether linear_weight_gradient asks the library for the matmul and the bias gradient in one call.
+// Returns true if linear_weight_gradient requests the matmul and the bias gradient from the library in a
+// single call.
 bool fuses_bias_gradient(const OpCall& call, const GpuProperties& gpu);
 
-// Tells whether matmul converts its bias to the dtype of its output.
+// Returns true if matmul converts its bias to the dtype of its output.
 bool converts_bias(const OpCall& call);
 
 }  // namespace mtl::cuda

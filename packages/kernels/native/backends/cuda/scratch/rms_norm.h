@@ -10,8 +10,8 @@ struct RowBlock {
   int x, y;
 };
 
-// Returns the threads of a block. A short row gets a power of two of threads, so that a warp has whole rows;
-// a long row gets whole warps. `pack`: number of elements in 16 bytes.
+// Returns the threads of a block. A short row has a power of two of threads, so that a warp has complete
+// rows. A long row has complete warps. `pack`: number of elements in 16 bytes.
 RowBlock block_of_rows(int64_t columns, int64_t pack);
 
 struct RmsNormRows {

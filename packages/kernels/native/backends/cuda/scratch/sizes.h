@@ -1,4 +1,4 @@
-// Sizes of grids and of scratch memory, which kernels and the declarations of their scratch memory share.
+// Sizes of grids and scratch memory, which kernels and the declarations of their scratch memory share.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ inline int row_threads(int64_t items, int maximum = kThreads) {
   return static_cast<int>(std::min<int64_t>(maximum, ceiling(std::max<int64_t>(items, 1), 32) * 32));
 }
 
-// Tells whether rows of `columns` elements can be read 16 bytes at a time in all of these tensors (null:
+// Returns true if rows of `columns` elements can be read 16 bytes at a time in all of these tensors (null:
 // absent). `pack`: number of elements in 16 bytes.
 inline bool are_rows_packed(int64_t columns, int64_t pack, std::initializer_list<const void*> tensors) {
   return columns % pack == 0 && std::all_of(tensors.begin(), tensors.end(), is_aligned);

@@ -22,7 +22,7 @@ export const findUpcycling = ({
   readonly checkpoint: Pick<CheckpointConfiguration, 'upcycle'>;
 }): AnyModelRecipe['upcycling'] => (checkpoint.upcycle === true ? findRecipe({ kind }).upcycling : undefined);
 
-/** Returns the sizes that determine the model FLOPs of one sample, with the vocabulary of `model`. */
+/** Returns the sizes that determine the model FLOPs of a sample, with the vocabulary of `model`. */
 export function describeFlopsShape(
   configuration: PretrainingConfiguration,
   model: TransformerConfiguration,
