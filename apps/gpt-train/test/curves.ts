@@ -1,4 +1,4 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect } from 'vitest';
 import { readMetrics, runGptTrain } from './run-gpt-train.js';
@@ -40,8 +40,15 @@ export function expectSameCurve(curve: Curve, expected: Curve): void {
 }
 
 /** Returns the number of lines that a training run has written to its metrics file so far. */
-export const countLines = (path: string): number =>
-  existsSync(path) ? readFileSync(path, 'utf8').split('\n').length : 0;
+export function countLines(path: string): number {
+  try {
+    return readFileSync(path, 'utf8').split('\n').length;
+  } catch (error) {
+    // the file does not exist yet, or a restarted run is replacing it
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return 0;
+    throw error;
+  }
+}
 
 /** Trains in one process, as run `one` in `directory`, and returns its curve. */
 export async function undisturbedCurve(directory: string): Promise<Curve> {
