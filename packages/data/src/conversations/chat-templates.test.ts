@@ -1,6 +1,7 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { gunzipSync } from 'node:zlib';
 import { type ChatMessage, ChatTemplate } from '@mtl/chat-templates';
 import { createTokenizer } from '@mtl/tokenizers';
 import { afterAll, describe, expect, it } from 'vitest';
@@ -19,8 +20,10 @@ interface FixtureConversation {
   readonly learnt: readonly number[];
 }
 
-const fixture = (name: string) =>
-  JSON.parse(readFileSync(new URL(`../../fixtures/${name}`, import.meta.url), 'utf8')) as unknown;
+const fixture = (name: string) => {
+  const bytes = readFileSync(new URL(`../../fixtures/${name}`, import.meta.url));
+  return JSON.parse((name.endsWith('.gz') ? gunzipSync(bytes) : bytes).toString()) as unknown;
+};
 
 // Fixtures: tooling/fixtures/make-chat-template-fixtures.py and make-llama-tokenizer-fixtures.py.
 const { templates, cases } = fixture('chat-templates.json') as {
@@ -33,7 +36,7 @@ const { templates, cases } = fixture('chat-templates.json') as {
   }[];
 };
 const tokenizers = (
-  fixture('../../tokenizers/fixtures/llama-tokenizers.json') as {
+  fixture('../../tokenizers/fixtures/llama-tokenizers.json.gz') as {
     readonly cases: readonly { name: string; json: object }[];
   }
 ).cases;

@@ -231,7 +231,7 @@ async function recordedPlan(
         (most, each) => (most !== undefined && countTraffic(most) >= countTraffic(each) ? most : each),
         undefined,
       ),
-    ranks: groupedRanks(configuration, (rank) => memoryOf.get(rankLike(mesh, rank))!),
+    ranks: groupedRanks(configuration, (rank) => memoryByRank.get(rankLike(mesh, rank))!),
     prediction: predictRecordedStep({ step: run.step, profile, numProcesses }),
   };
 }
