@@ -18,8 +18,14 @@ const allCases = caseTables
   .filter(({ benchmark }) => benchmark === undefined);
 const cases = allCases.filter(({ isOnlyForHost }) => !isOnlyForHost);
 const casesOfHost = allCases.filter(({ isOnlyForHost }) => isOnlyForHost);
-/** Operations of attention sinks are computed on the host alone. */
-const operationsOfHost = ['attention_sink_backward', 'attention_sink_forward'];
+/** Attention sinks, and AdamW with states of fewer bits, are computed on the host alone. */
+const operationsOfHost = [
+  'attention_sink_backward',
+  'attention_sink_forward',
+  'join_remainder',
+  'precision_aware_adamw',
+  'split_remainder',
+];
 
 describe.skipIf(problem !== undefined)(`kernels of device cuda (${title}) agree with the reference`, () => {
   beforeAll(() => {
