@@ -27,7 +27,8 @@ export function releaseProblems({ manifests, isDry, changes }) {
       problems.push(`${name}: "publishConfig" has no "access": "public"`);
     if (publishConfig.provenance !== true)
       problems.push(`${name}: "publishConfig" has no "provenance": true`);
-    // npm compares it with the repository of the workflow that publishes
+    // for provenance, npm requires that the package names the repository of the workflow that publishes the
+    // package
     if (!isDry && repository === undefined)
       problems.push(`${name}: "repository" is missing, which provenance needs`);
   }

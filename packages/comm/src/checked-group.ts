@@ -37,7 +37,7 @@ function checkTensor(operation: string, tensor: Tensor): void {
   });
 }
 
-/** @throws UsageError MTL_SHAPE unless `whole` has the size of one `part` for every member. */
+/** @throws UsageError MTL_SHAPE unless `whole` consists of one `part` per member, in the same dtype. */
 function checkParts(
   operation: string,
   { whole, part, group }: { whole: Tensor; part: Tensor; group: Members },

@@ -47,7 +47,8 @@ export interface VocabularyParallelCrossEntropyOptions
  * Computes `linearCrossEntropy` over a vocabulary that is sharded by rows of the weight [V / t, H]. Returns
  * the losses [S * B] of all tokens, the same on every process. Logits exist only chunk by chunk and only for
  * this process's columns; three numbers per token are communicated. The input is replicated or, with sequence
- * parallelism, this process's shard [S / t, B, H]; labels and weights are for all tokens.
+ * parallelism, this process's shard [S / t, B, H]; labels and weights are for all tokens. While the tape
+ * records, backward computes the losses together with the gradients, as in `linearCrossEntropy`.
  *
  * @throws the errors of `linearCrossEntropy` on all processes, since all have the labels
  */

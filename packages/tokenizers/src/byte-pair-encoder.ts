@@ -6,7 +6,8 @@ const radix = 2 ** 32;
 /**
  * Byte-pair encoding (Sennrich 2016) over a vocabulary whose ids are the ranks of its merges, like GPT-2's.
  * Among all neighbours that form a token, the pair with the lowest id is merged first, and among equal pairs
- * the leftmost pair. A word of n bytes takes O(n log n) time.
+ * the leftmost pair. A word of n bytes takes O(n log n) time. Vocabularies with a list of merges, as in a
+ * tokenizer.json, are encoded by components/byte-pair-model.ts.
  */
 export class BytePairEncoder {
   readonly #ids: ReadonlyMap<string, number>;

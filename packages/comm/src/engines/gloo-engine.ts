@@ -51,8 +51,8 @@ interface GlooGroupOptions extends GroupOptions {
   /** A prefix of the store's keys, different for every attempt of a restarted job. */
   readonly keyPrefix: string;
   /**
-   * The time, in milliseconds, that an operation waits for the other members, and that creating the group
-   * waits for all members.
+   * The timeout in milliseconds: of an operation that waits for the other members, and of the creation of the
+   * group, which waits for all members.
    */
   readonly timeoutMs: number;
   /** The name or IP address of a network interface. Default: see `resolveSocketAddress`. */

@@ -229,7 +229,7 @@ const recordKeys = all.flatMap(({ axes }) =>
   axes.map(({ name, field, recordedAs = axisFacts[name].word }) => [recordedAs, field] as const),
 );
 
-/** Returns the values under other keys; absent values are left out. */
+/** Returns an object with the same values under new keys. Absent values are left out. */
 const renamed = (values: Sizes, keys: readonly (readonly [to: string, from: string])[]): object =>
   Object.fromEntries(keys.flatMap(([to, from]) => (values[from] === undefined ? [] : [[to, values[from]]])));
 

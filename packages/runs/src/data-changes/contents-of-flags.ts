@@ -10,7 +10,9 @@ export const tokenizerFiles = ['tokenizer-model', 'vocab-file', 'merge-file', 'c
  */
 const flagsOfFiles: readonly string[] = [...tokenizerFiles, 'validation-data', 'pipeline-schedule'];
 
-/** Flags of models. Only samples of the models' files are compared. */
+/**
+ * The flags that name a model. Files of models are large, so only some ranges of their bytes are compared.
+ */
 const flagsOfModels = ['load-hf', ...adapterStartFlags];
 
 /** Checksums of the files and folders that flags name, by flag. */

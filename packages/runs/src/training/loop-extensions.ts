@@ -23,8 +23,8 @@ import { layersWithExperts } from '../parts/models/gpt-recipe.js';
 import type { TrainingProcesses } from '../parts/ranks/training-processes.js';
 
 /**
- * The minimum intervals, in milliseconds, at which slow ranks are searched and reported. Default: the
- * intervals of normal runs.
+ * The minimum time, in milliseconds, between two searches for slow ranks, and between two reports of slow
+ * ranks. Default: the intervals of normal runs.
  */
 export type RankWatchTimes = Pick<RankWatchOptions, 'leastIntervalMs' | 'leastReportMs'>;
 

@@ -4,9 +4,9 @@ import type { Fail } from '../tokenizer-files.js';
 const none = -1;
 
 /**
- * The merges of a byte-pair encoding. A pair of tokens has the rank of its merge, and the resulting token.
- * Merges are in a hash table with open addressing, because a pair is looked up for every character of a text,
- * and tens of thousands are added when a tokenizer is opened.
+ * The merges of a byte-pair encoding: a map from a pair of tokens to the rank of the merge and to the
+ * resulting token. The map is a hash table with open addressing, because encoding looks up a pair for every
+ * character, and opening a tokenizer adds tens of thousands of pairs.
  */
 export class Merges {
   /** The ids of the tokens that result from merges, indexed by rank. */

@@ -90,8 +90,8 @@ const leastSpreads = { loss: 0.005, 'gradient norm': 0.1 } as const;
 const shareOfFactor = { loss: 1, 'gradient norm': 4 } as const;
 
 /**
- * The number of consecutive high steps from which a lower limit applies: rare samples affect only single
- * steps.
+ * The number of consecutive steps with a high loss or gradient norm after which a lower limit applies. A rare
+ * sample affects only a single step, so a longer series has another cause.
  */
 const numLasting = 3;
 const lessIfLasting = 4;

@@ -89,7 +89,7 @@ function computeLevels(
     const sub = Math.floor(index / subBlockValues);
     const scale = fround(unit * view.getInt8(at + scalesStart + sub));
     if (scale !== 0) return 32 + clamp(roundEven(fround(value / scale)), -32, 31);
-    // every value of the sub-block is then 0, and ggml's reference keeps the levels from its search
+    // Without an inverse, the scale of the sub-block is 0, so its values are 0 whatever their levels.
     const { inverse } = found[sub]!;
     return inverse === undefined ? 0 : 32 + computeLevel(value, inverse);
   });
