@@ -3,6 +3,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { build } from 'esbuild';
 import { workspaceConditions } from '../vitest/workspace-conditions.mjs';
 
@@ -120,6 +121,21 @@ export async function runInChromium({
     await ended;
     server.close();
     server.closeAllConnections();
-    rmSync(profile, { recursive: true, force: true });
+    await removeFolder(profile);
+  }
+}
+
+/**
+ * Removes a folder into which the last of Chromium's processes may still write. `maxRetries` of `rm` does not
+ * help: it lists the files only once.
+ */
+async function removeFolder(path) {
+  for (let left = 50; ; left -= 1) {
+    try {
+      return rmSync(path, { recursive: true, force: true });
+    } catch (error) {
+      if (error.code !== 'ENOTEMPTY' || left === 0) throw error;
+      await delay(100);
+    }
   }
 }
