@@ -1,18 +1,8 @@
-import { spawn } from 'node:child_process';
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import { build } from 'esbuild';
+import { openChromium } from '../processes/chromium.mjs';
 import { workspaceConditions } from '../vitest/workspace-conditions.mjs';
-
-const chromium = ['/usr/bin/chromium', '/usr/bin/chromium-browser'].find(existsSync);
-export const hasChromium = chromium !== undefined;
-const flags = [
-  ...['--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run'],
-  ...['--disable-background-networking', '--disable-component-update', '--disable-sync'],
-];
 
 /** The headers without which a page cannot share memory with its workers. */
 const isolation = {
@@ -20,13 +10,12 @@ const isolation = {
   'cross-origin-embedder-policy': 'require-corp',
 };
 
-/** The page: it starts the worker with its own query, and sends back what the worker says first. */
+/** The page: it starts the worker with its own query, and passes on what the worker says. */
 const page = `<!doctype html><title>worker</title><script type="module">
-const send = (answer) => fetch('/answer', { method: 'POST', body: JSON.stringify(answer) });
-addEventListener('error', ({ message }) => send({ error: message }));
+addEventListener('error', ({ message }) => answer({ error: message }));
 const worker = new Worker('/worker.js' + location.search, { type: 'module' });
-worker.onmessage = ({ data }) => send(data);
-worker.onerror = ({ message }) => send({ error: message });
+worker.onmessage = ({ data }) => answer(data);
+worker.onerror = ({ message }) => answer({ error: message });
 </script>`;
 
 /**
@@ -88,14 +77,8 @@ export async function runInChromium({
   const answer = new Promise((resolve) => {
     answered = resolve;
   });
-  const server = createServer(async (request, response) => {
+  const server = createServer((request, response) => {
     const { pathname } = new URL(request.url, 'http://127.0.0.1');
-    if (request.method === 'POST') {
-      const parts = [];
-      for await (const part of request) parts.push(part);
-      response.end();
-      return answered(JSON.parse(Buffer.concat(parts)));
-    }
     const content = served.get(pathname);
     const type = types[pathname.split('.').at(-1)] ?? 'text/html';
     response.writeHead(content === undefined ? 404 : 200, {
@@ -105,37 +88,20 @@ export async function runInChromium({
     response.end(content);
   });
   await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const profile = mkdtempSync(join(tmpdir(), 'mtl-chromium-'));
-  const address = `http://127.0.0.1:${server.address().port}/${query}`;
-  const browser = spawn(chromium, [...flags, `--user-data-dir=${profile}`, address], { stdio: 'ignore' });
-  const ended = new Promise((resolve) => browser.on('close', resolve));
+  const browser = await openChromium();
   const tooLate = setTimeout(() => answered({ error: `no answer in ${timeoutMs / 1000} s` }), timeoutMs);
   browser.on('close', () => answered({ error: 'Chromium ended' }));
   try {
+    const [tab] = browser.pages();
+    await tab.exposeFunction('answer', answered);
+    await tab.goto(`http://127.0.0.1:${server.address().port}/${query}`);
     const { error, ...said } = await answer;
     if (error !== undefined) throw new Error(error);
     return said;
   } finally {
     clearTimeout(tooLate);
-    browser.kill();
-    await ended;
+    await browser.close();
     server.close();
     server.closeAllConnections();
-    await removeFolder(profile);
-  }
-}
-
-/**
- * Removes a folder into which the last of Chromium's processes may still write. `maxRetries` of `rm` does not
- * help: it lists the files only once.
- */
-async function removeFolder(path) {
-  for (let left = 50; ; left -= 1) {
-    try {
-      return rmSync(path, { recursive: true, force: true });
-    } catch (error) {
-      if (error.code !== 'ENOTEMPTY' || left === 0) throw error;
-      await delay(100);
-    }
   }
 }

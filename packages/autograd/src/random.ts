@@ -1,4 +1,4 @@
-import { sha256 } from './sha256.js';
+import { sha256 } from '@noble/hashes/sha2.js';
 
 /** A Philox key: 64 bits as two unsigned 32-bit halves. */
 export type PhiloxKey = readonly [low: number, high: number];
@@ -9,7 +9,8 @@ export type PhiloxKey = readonly [low: number, high: number];
  * pipeline- or data-parallel size.
  */
 export function siteKey(seed: number, site: string): PhiloxKey {
-  const digest = new DataView(sha256(`${seed}\0${site}`).buffer);
+  const { buffer, byteOffset } = sha256(new TextEncoder().encode(`${seed}\0${site}`));
+  const digest = new DataView(buffer, byteOffset);
   return [digest.getUint32(0, true), digest.getUint32(4, true)];
 }
 

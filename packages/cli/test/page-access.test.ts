@@ -1,10 +1,11 @@
 import { join } from 'node:path';
 import { hasTransformersJs } from '@mtl/tooling/ask-transformers-js';
+import { hasChromium } from '@mtl/tooling/chromium';
 import { reportEngine } from '@mtl/tooling/report-engine';
 import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { readAccessibilityTree } from './support/accessibility-tree.js';
-import { hasChromium, ModelPage } from './support/model-page.js';
+import { ModelPage } from './support/model-page.js';
 import { temporaryDirectory } from './support/temporary-directory.js';
 import { trainTinyGpt } from './support/train-tiny-gpt.js';
 import { writeChatModel, writePage } from './support/write-page.js';

@@ -6,10 +6,11 @@ import {
   type TransformersJsAnswer,
   type TransformersJsQuestion,
 } from '@mtl/tooling/ask-transformers-js';
+import { hasChromium } from '@mtl/tooling/chromium';
+
 import { reportEngine } from '@mtl/tooling/report-engine';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { copyBert } from './support/copy-bert.js';
-import { hasChromium } from './support/model-page.js';
 import { runMtlIn } from './support/run-mtl-in.js';
 import { temporaryDirectory } from './support/temporary-directory.js';
 import { trainTinyGpt } from './support/train-tiny-gpt.js';

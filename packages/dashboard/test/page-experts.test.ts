@@ -1,5 +1,6 @@
+import { hasChromium } from '@mtl/tooling/chromium';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { hasChromium, measureBox, PageInChromium, whySkipped } from './page-in-chromium.js';
+import { measureBox, PageInChromium, whySkipped } from './page-in-chromium.js';
 import { step } from './run-folders.js';
 
 /** Loads of four experts in the layers 1 and 3. */

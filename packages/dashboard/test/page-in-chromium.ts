@@ -1,19 +1,10 @@
-import { existsSync, mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { type BrowserContext, chromium, type Locator, type Page } from 'playwright-core';
+import { hasChromium, openChromium } from '@mtl/tooling/chromium';
+import type { BrowserContext, Locator, Page } from 'playwright-core';
 import { expect } from 'vitest';
 import { type Dashboard, openDashboard } from '../src/open-dashboard.js';
 import { RunFolders } from './run-folders.js';
 
-const executablePath = ['/usr/bin/chromium', '/usr/bin/chromium-browser'].find(existsSync) ?? '';
-export const hasChromium = executablePath !== '';
 export const whySkipped = hasChromium ? '' : ' (skipped: chromium is not installed)';
-const args = [
-  ...['--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run'],
-  ...['--disable-background-networking', '--disable-component-update', '--disable-sync'],
-];
-
 /**
  * Waits until an element exists and returns its box: the page replaces a chart when it reads more of a run,
  * and between two charts there is none.
@@ -33,7 +24,6 @@ export async function measureBox(
 
 /** The page in a browser, showing run folders that a test writes. */
 export class PageInChromium {
-  readonly #profile = mkdtempSync(join(tmpdir(), 'mtl-chromium-'));
   readonly #problems: string[] = [];
   #browser: BrowserContext | undefined;
   #page: Page | undefined;
@@ -53,11 +43,7 @@ export class PageInChromium {
   }
 
   async start(): Promise<void> {
-    this.#browser = await chromium.launchPersistentContext(this.#profile, {
-      executablePath,
-      args,
-      viewport: { width: 1300, height: 900 },
-    });
+    this.#browser = await openChromium({ viewport: { width: 1300, height: 900 } });
     const page = this.#browser.pages()[0]!;
     // the same limit as the polls of expect; Playwright's default is half of it
     page.setDefaultTimeout(60_000);
@@ -70,7 +56,6 @@ export class PageInChromium {
 
   async stop(): Promise<void> {
     await this.#browser?.close();
-    rmSync(this.#profile, { recursive: true, force: true });
   }
 
   async open(write: (folders: RunFolders) => void, query = ''): Promise<void> {

@@ -1,8 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import { hasChromium } from '@mtl/tooling/chromium';
 import type { AxeResults } from 'axe-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
-import { hasChromium, measureBox, PageInChromium, whySkipped } from './page-in-chromium.js';
+import { measureBox, PageInChromium, whySkipped } from './page-in-chromium.js';
 import { lines, type RunFolders, step, steps } from './run-folders.js';
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');

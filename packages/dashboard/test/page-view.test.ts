@@ -1,8 +1,9 @@
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { hasChromium } from '@mtl/tooling/chromium';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { SeriesAnswer } from '../src/api-types.js';
-import { hasChromium, measureBox, PageInChromium, whySkipped } from './page-in-chromium.js';
+import { measureBox, PageInChromium, whySkipped } from './page-in-chromium.js';
 import { step, steps } from './run-folders.js';
 
 describe.skipIf(!hasChromium)(`what the page shows of curves, in Chromium${whySkipped}`, () => {

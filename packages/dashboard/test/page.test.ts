@@ -2,11 +2,12 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { runInMemoryRanks } from '@mtl/comm/testing';
 import { mergeOptions, preparedCorpus } from '@mtl/runs/testing';
+import { hasChromium } from '@mtl/tooling/chromium';
 import { rankThreads } from '@mtl/tooling/typescript-threads';
 import type { Request } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { TraceAnswer } from '../src/api-types.js';
-import { hasChromium, measureBox, PageInChromium, whySkipped } from './page-in-chromium.js';
+import { measureBox, PageInChromium, whySkipped } from './page-in-chromium.js';
 import type { TrainInStagesArgument } from './ranks/train-in-stages.js';
 import { lines, step, steps } from './run-folders.js';
 

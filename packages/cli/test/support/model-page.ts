@@ -1,17 +1,10 @@
-import { existsSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { readFileSync, statSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { tmpdir } from 'node:os';
 import { extname, join, normalize } from 'node:path';
-import { type BrowserContext, chromium, type Page } from 'playwright-core';
+import { openChromium } from '@mtl/tooling/chromium';
+import type { BrowserContext, Page } from 'playwright-core';
 import { expect } from 'vitest';
-
-const executablePath = ['/usr/bin/chromium', '/usr/bin/chromium-browser'].find(existsSync) ?? '';
-export const hasChromium = executablePath !== '';
-const args = [
-  ...['--headless', '--no-sandbox', '--disable-quic', '--no-first-run'],
-  ...['--disable-background-networking', '--disable-component-update', '--disable-sync'],
-];
 
 const types: Readonly<Record<string, string>> = {
   '.html': 'text/html',
@@ -21,12 +14,6 @@ const types: Readonly<Record<string, string>> = {
   '.json': 'application/json',
   '.wasm': 'application/wasm',
 };
-
-/** The flags for a GPU: none, or one in software. */
-const gpuFlags = {
-  none: ['--disable-gpu'],
-  software: ['--enable-unsafe-webgpu', '--use-webgpu-adapter=swiftshader', '--enable-unsafe-swiftshader'],
-} as const;
 
 /** Serves a folder as any static server does: files by their paths, and no more. */
 async function serveFolder(folder: string): Promise<Server> {
@@ -49,21 +36,17 @@ export class ModelPage {
   readonly problems: string[] = [];
   /** The addresses outside of the folder's server that the page asked for. */
   readonly strangers: string[] = [];
-  readonly #profile = mkdtempSync(join(tmpdir(), 'mtl-chromium-'));
   #server: Server | undefined;
   #browser: BrowserContext | undefined;
 
   /** `gpu`: default none. `search`: what follows the address, with its question mark. */
   async open(
     folder: string,
-    { gpu = 'none', search = '' }: { readonly gpu?: keyof typeof gpuFlags; readonly search?: string } = {},
+    { gpu = 'none', search = '' }: { readonly gpu?: 'none' | 'software'; readonly search?: string } = {},
   ): Promise<Page> {
     this.#server = await serveFolder(folder);
     const origin = `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
-    this.#browser = await chromium.launchPersistentContext(this.#profile, {
-      executablePath,
-      args: [...args, ...gpuFlags[gpu]],
-    });
+    this.#browser = await openChromium({ gpu });
     await this.#browser.route(
       (url) => url.origin !== origin,
       async (route) => {
@@ -85,7 +68,6 @@ export class ModelPage {
   async close(): Promise<void> {
     await this.#browser?.close();
     this.#server?.close();
-    rmSync(this.#profile, { recursive: true, force: true });
     const { problems, strangers } = this;
     expect({ problems, strangers }).toEqual({ problems: [], strangers: [] });
   }
