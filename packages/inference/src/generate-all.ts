@@ -4,7 +4,10 @@ import { checkGenerateOptions, type FinishReason, type GenerateOptions, generate
 export interface GeneratedSequence {
   /** The generated tokens, without the prompt. */
   readonly tokens: readonly number[];
-  /** Natural logarithms of the tokens' probabilities under the model. */
+  /**
+   * Natural logarithms of the tokens' probabilities under the model. Empty where the option
+   * `logProbabilities` is false.
+   */
   readonly logProbabilities: readonly number[];
   readonly finishReason: FinishReason;
 }
@@ -22,7 +25,7 @@ export async function generateAll<Cache extends KeyValueCache>(
   for await (const { sequence, token, logProbability, finishReason } of generate(options)) {
     const one = sequences[sequence]!;
     one.tokens.push(token);
-    one.logProbabilities.push(logProbability);
+    if (logProbability !== undefined) one.logProbabilities.push(logProbability);
     if (finishReason !== undefined) one.finishReason = finishReason;
   }
   return sequences;

@@ -37,6 +37,7 @@ const ofGenerate = {
     sampleNumbers: takes.emptyArray,
     stopTokens: takes.emptyArray,
     whenContextIsFull: takes.nothing,
+    logProbabilities: (value: unknown) => value === true,
     signal: takes.nothing,
   },
 } as const;

@@ -91,9 +91,15 @@ function mostProbable(logits: Float32Array): number {
  * 0. Among equally probable tokens, top-p keeps those with smaller ids.
  */
 export function samplingProbabilities(logits: Float32Array, sampling: Sampling): Float64Array {
+  return probabilitiesFrom(logits, { sampling, best: argmax(logits) });
+}
+
+function probabilitiesFrom(
+  logits: Float32Array,
+  { sampling, best }: { readonly sampling: Sampling; readonly best: number },
+): Float64Array {
   const { temperature = 1, topK = logits.length, topP = 1 } = sampling;
   const probabilities = new Float64Array(logits.length);
-  const best = argmax(logits);
   if (temperature === 0) {
     probabilities[best] = 1;
     return probabilities;
@@ -180,7 +186,7 @@ function keepNucleus(
 export function sampleToken(logits: Float32Array, sampling: Sampling, uniform: number): number {
   const best = mostProbable(logits);
   if (sampling.temperature === 0) return best;
-  const probabilities = samplingProbabilities(logits, sampling);
+  const probabilities = probabilitiesFrom(logits, { sampling, best });
   let rest = uniform;
   let chosen = 0;
   for (let token = 0; token < probabilities.length; token++) {

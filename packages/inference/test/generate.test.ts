@@ -60,6 +60,16 @@ describe('generate', () => {
     model.dispose();
   });
 
+  it('leaves log-probabilities out on request, with the same tokens', async () => {
+    const model = new AttentionModel();
+    const options = { model, prompts, maxNewTokens: 6, seed: 4, sampling: { temperature: 1 } };
+    const complete = await generateAll(options);
+    const without = await generateAll({ ...options, logProbabilities: false });
+    expect(complete.map(({ logProbabilities }) => logProbabilities.length)).toEqual([6, 6, 6]);
+    expect(without).toEqual(complete.map((one) => ({ ...one, logProbabilities: [] })));
+    model.dispose();
+  });
+
   it('computes equal prompts once, and continues each as if it were alone', async () => {
     const model = new AttentionModel();
     const options = { model, maxNewTokens: 9, seed: 4, sampling: { temperature: 1 } };

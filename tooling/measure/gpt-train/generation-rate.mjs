@@ -131,6 +131,7 @@ async function timeTokens(original) {
     prompts,
     maxNewTokens,
     sampling: { temperature: 0 },
+    logProbabilities: false,
   })) {
     if (sequence !== numSequences - 1) continue;
     const seconds = (performance.now() - start) / 1000;

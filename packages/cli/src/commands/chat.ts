@@ -203,6 +203,7 @@ export class ChatSession {
         prompts: [prompt],
         maxNewTokens,
         sampleNumbers: [this.#numTurns],
+        logProbabilities: false,
       });
       for await (const { token } of tokens) {
         const part = stopTokens.includes(token) ? '' : stream.push(token);

@@ -175,6 +175,7 @@ async function writeSamples(options: WriteSamplesOptions): Promise<number> {
       sampleNumbers,
       stopTokens: loaded.endTokens,
       whenContextIsFull: 'slide',
+      logProbabilities: false,
     })) {
       numTokens += 1;
       samples[sequence]!.add(token, finishReason);
