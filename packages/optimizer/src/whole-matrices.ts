@@ -57,7 +57,7 @@ export class WholeMatrices {
   #shards: Tensor | undefined;
   #shared: SharedGradients | undefined;
 
-  /** `isRead`: whether the rule reads matrices of a parameter. */
+  /** Takes the parameters of a store for which `isRead` says that the rule reads their matrices. */
   constructor(
     store: ParameterStore,
     {

@@ -72,8 +72,8 @@ export class StopSignals {
     if (StopSignals.#open.size > 1) return;
     for (const [signal, handler] of StopSignals.#handlers) process.on(signal, handler);
     for (const stream of streams) {
-      // raises the limit for this listener only. Every thread listens to the output stream, so many listeners
-      // are not a leak
+      // raises the limit only for the listener below. Every thread listens to the output stream, so many
+      // listeners are not a leak
       const most = stream.getMaxListeners();
       stream.setMaxListeners(0).on('error', StopSignals.#onLostOutput).setMaxListeners(most);
     }

@@ -18,8 +18,8 @@ interface WholeBucket {
 }
 
 /**
- * Gradients of which each rank keeps slices, gathered bucket by bucket into memory of their own: the bucket
- * that was taken, and the next one, which is gathered while the first one is used.
+ * Gathers gradients bucket by bucket, where each rank keeps only slices. Two complete buckets have memory:
+ * the bucket that was taken, and the next bucket, whose gather runs while the first bucket is used.
  */
 export class GatheredGradients implements SharedGradients {
   readonly #buckets: readonly SharedBucket[];

@@ -15,9 +15,10 @@ interface PendingReduction {
 }
 
 /**
- * The main gradients of units, of which each rank keeps a slice: they have memory from the first access of a
- * backward pass on until the unit is released after all its operations. Then they are reduce-scattered, every
- * micro-batch, and added to slices. At most one reduction is under way while the next unit computes.
+ * The main gradients of units. Each rank keeps a slice of their sums. Complete gradients have memory from the
+ * first access in a backward pass until the unit is released after all its operations. Then, in every
+ * micro-batch, they are reduce-scattered and added to the slices. At most one reduction is in progress while
+ * the next unit computes.
  */
 export class UnitGradients implements StoredGradients {
   readonly #layout: UnitLayout;

@@ -113,7 +113,7 @@ describe('dryRun', () => {
   });
 
   it.each(['optim_grads', 'optim_grads_params'] as const)(
-    'counts the communication of %s in all micro-batches, of which it runs a few',
+    'counts the communication of %s in all micro-batches, although it runs a few',
     async (dataParallelShardingStrategy) => {
       const options: RunOptions = {
         training: { globalBatchSize: 32 },

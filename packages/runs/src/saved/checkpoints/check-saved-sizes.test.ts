@@ -75,7 +75,7 @@ describe('the sizes that a checkpoint remembers', () => {
     // an expert of width 4 has 2 * 4 * 4 values in matrices, attention has 64; routers are not counted
     ['more experts than it holds', { numExperts: 8, moeFfnHiddenSize: 4 }, false],
     ['the number that it holds', { numExperts: 3, moeFfnHiddenSize: 4 }, true],
-    ['so many that lists of experts fill memory', { numExperts: 2 ** 31, moeFfnHiddenSize: 4 }, false],
+    ['numbers for which lists of experts fill memory', { numExperts: 2 ** 31, moeFfnHiddenSize: 4 }, false],
     // the other layer is dense and has 96 values. Experts in both layers would need more values than the
     // checkpoint has
     ['experts in the first layer alone', { ...sixExperts, moeLayerFreq: 2 }, true],
