@@ -36,6 +36,10 @@ export const programs = {
     file: 'gpt-train/generation-rate.mjs',
     isOnSources: true,
   },
+  'sharded-training': {
+    about: 'Trains a GPT of 1.3 B parameters on four ranks that share all states.',
+    file: 'gpt-train/sharded-training.mjs',
+  },
   'long-sequence': {
     about: 'Times context parallelism on one sequence.',
     file: 'gpt-train/long-sequence.mjs',
