@@ -40,6 +40,11 @@ export class ParameterUnit {
     this.#keepers.push(keeper);
   }
 
+  /** True if the values may be in memory only while the unit is acquired. */
+  get isKept(): boolean {
+    return this.#keepers.length > 0;
+  }
+
   /** Makes the values present until `release` has been called as often as `acquire`. */
   acquire(): void {
     if (this.#numUses === 0) for (const keeper of this.#keepers) keeper.acquire(this);

@@ -10,7 +10,7 @@ function asCaptureError(error: unknown): unknown {
 }
 
 /**
- * Returns true if work on a device can be recorded as a graph and launched again. This requires an open
+ * Returns true if work on a device can be recorded as a graph and launched again: on `cpu`, and on an open
  * `cuda` device.
  */
 export function supportsGraphs(device: Device): boolean {

@@ -33,6 +33,7 @@ export {
 export * from './operations/index.js';
 export type { ReturningOperation } from './returning-operation.js';
 export {
+  areOperationsObserved,
   countedFlops,
   listOperations,
   type Operands,

@@ -169,6 +169,11 @@ export function observeOperations<Result>(observe: OperationObserver, body: () =
   }
 }
 
+/** Returns true within `observeOperations`. A launched graph would hide its operations from the observer. */
+export function areOperationsObserved(): boolean {
+  return observer !== undefined;
+}
+
 /** Returns an attribute in the form for native code; undefined for a value that is not an attribute. */
 function toNumber(value: unknown): number | undefined {
   if (typeof value === 'number') return value;

@@ -5,9 +5,9 @@
  * holds, are timed in turns.
  *   npm run dev -- generation-rate [--preset gpt2-124m] [--dtype float32 --dtype bfloat16] [--threads 2]
  *     [--sequences 1] [--prompt 8] [--groups 12] [--tokens 8] [--profile]
- * The sum of fastest times adds, for each operation of a token, its fastest time among all tokens, and the
- * shortest time outside of operations: on a busy machine no whole token is undisturbed, but many operations
- * are. `--profile` prints these times by operation.
+ * The operations alone are timed by an observer, without which a token is a recorded graph: the sum adds, for
+ * each operation of a token, its fastest time among all tokens, because on a busy machine no whole token is
+ * undisturbed, but many operations are. `--profile` prints these times by operation.
  */
 import { cpus } from 'node:os';
 import { parseArgs } from 'node:util';
@@ -87,12 +87,10 @@ function buildModel(dtype) {
   };
 }
 
-/** Adds up the time that the operations of each pass take, and keeps the fastest time of each of them. */
+/** A model that keeps the fastest time of each operation over all passes. */
 class OperationTimes {
   /** The operations of a pass, in order. */
   fastest = [];
-  /** Seconds of the last pass. */
-  seconds = 0;
 
   constructor(model) {
     this.model = {
@@ -105,9 +103,7 @@ class OperationTimes {
 
   observe(pass) {
     let index = 0;
-    this.seconds = 0;
     const record = (name, operands, { seconds }) => {
-      this.seconds += seconds;
       const { shape } = operands.weight ?? operands.right ?? operands.input ?? { shape: [] };
       this.fastest[index] ??= { name: `${name} ${shape.join(' x ')}`, seconds };
       this.fastest[index].seconds = Math.min(this.fastest[index].seconds, seconds);
@@ -117,45 +113,55 @@ class OperationTimes {
   }
 }
 
-/** Times groups of tokens and slices of memory in turns; returns the seconds of each token and slice. */
-async function timeTokens(original) {
+/** Generates groups of tokens from random prompts; calls `onToken` for each of the last sequence. */
+async function generateGroups(model, onToken) {
   const prompts = Array.from({ length: numSequences }, (_, sequence) =>
     Array.from({ length: promptLength }, (_, position) => 1 + sequence * promptLength + position),
   );
-  const times = new OperationTimes(original);
-  const [tokens, slices, outside] = [[], [], []];
   const maxNewTokens = 1 + numGroups * (numTokens + 1);
-  let [start, inGroup] = [0, 0];
   for await (const { sequence } of generate({
-    model: times.model,
+    model,
     prompts,
     maxNewTokens,
     sampling: { temperature: 0 },
     logProbabilities: false,
   })) {
-    if (sequence !== numSequences - 1) continue;
-    const seconds = (performance.now() - start) / 1000;
-    if (inGroup === 0) {
-      times.fastest = []; // the operations of the prompt are others
-    } else if (inGroup > 1) {
-      // the first token of a group finds no weight in a cache
-      tokens.push(seconds);
-      outside.push(seconds - times.seconds);
-    }
+    if (sequence === numSequences - 1) onToken();
+  }
+}
+
+/** Times groups of tokens and slices of memory in turns; returns the seconds of each token and slice. */
+async function timeTokens(model) {
+  const [tokens, slices] = [[], []];
+  let [start, inGroup] = [0, 0];
+  await generateGroups(model, () => {
+    // the first token of a group finds no weight in a cache
+    if (inGroup > 1) tokens.push((performance.now() - start) / 1000);
     if (inGroup % (numTokens + 1) === 0) {
       inGroup = 0;
       slices.push(...timeSlices());
     }
     inGroup += 1;
     start = performance.now();
-  }
-  return { tokens, slices, outside: Math.min(...outside), operations: times.fastest };
+  });
+  return { tokens, slices };
+}
+
+/** Returns the fastest time of each operation of a token. */
+async function timeOperations(original) {
+  const times = new OperationTimes(original);
+  let isPrompt = true;
+  await generateGroups(times.model, () => {
+    if (isPrompt) times.fastest = []; // the operations of the prompt are others
+    isPrompt = false;
+  });
+  return times.fastest;
 }
 
 const sum = (numbers) => numbers.reduce((total, number) => total + number, 0);
 
 /** Prints the milliseconds of a token by operation. */
-function printProfile({ operations, outside }) {
+function printProfile(operations) {
   const rows = new Map();
   for (const { name, seconds } of operations) rows.set(name, [...(rows.get(name) ?? []), seconds * 1000]);
   for (const [name, ms] of [...rows].sort(([, a], [, b]) => sum(b) - sum(a))) {
@@ -163,7 +169,6 @@ function printProfile({ operations, outside }) {
       `  ${name.padEnd(44)} ${String(ms.length).padStart(3)} calls ${sum(ms).toFixed(3).padStart(8)} ms`,
     );
   }
-  console.log(`  ${'outside of operations'.padEnd(44)} ${(outside * 1000).toFixed(3).padStart(18)} ms`);
 }
 
 console.log(
@@ -172,12 +177,13 @@ console.log(
 );
 for (const dtype of flags.dtype) {
   const { model, weightBytes, dispose } = buildModel(dtype);
-  const { tokens, slices, outside, operations } = await timeTokens(model);
+  const { tokens, slices } = await timeTokens(model);
+  const operations = await timeOperations(model);
   const fastest = Math.min(...slices);
   for (const [name, token, slice] of [
     ['median', median(tokens), median(slices)],
     ['fastest', Math.min(...tokens), fastest],
-    ['sum of fastest times', sum(operations.map(({ seconds }) => seconds)) + outside, fastest],
+    ['operations alone', sum(operations.map(({ seconds }) => seconds)), fastest],
   ]) {
     const [rate, memoryRate] = [weightBytes / token, sliceBytes / slice];
     console.log(
@@ -186,6 +192,6 @@ for (const dtype of flags.dtype) {
         `share ${(rate / memoryRate).toFixed(3)}`,
     );
   }
-  if (flags.profile) printProfile({ operations, outside });
+  if (flags.profile) printProfile(operations);
   dispose();
 }

@@ -19,7 +19,7 @@ const numRanks = 4;
 const [numSteps, savedStep] = [10, 8];
 /** The most of one process's parameters, gradients and moments that a rank may have. */
 const largestShare = 0.3;
-/** What a rank needs beside its tensors: Node.js, its libraries and buffers of messages; measured 0.3 GB. */
+/** A rank needs this in addition to its tensors: Node.js, its libraries and buffers of messages. */
 const bytesOfProcess = 0.5e9;
 /** Numbers of a step that metrics read after the next one has begun; a dry run has no metrics. */
 const bytesOfMetrics = 4096;

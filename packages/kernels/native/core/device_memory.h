@@ -3,16 +3,13 @@
 // meta-cuda counts memory like cuda.
 #pragma once
 
-#include <vector>
-
-#include "core/memory_arena.h"
-#include "core/mutex.h"
+#include "core/separate_memories.h"
 
 namespace mtl {
 
 class DeviceMemory {
  public:
-  explicit DeviceMemory(MemoryArena::Source source) : arena_(std::move(source)) {}
+  explicit DeviceMemory(MemoryArena::Source source);
 
   // Allocates from the graph memory that the calling thread has entered, or from the device's memory if the
   // thread has entered none.
@@ -22,15 +19,14 @@ class DeviceMemory {
   MemoryArena& arena() { return arena_; }
 
   // Creates a separate memory for graphs, which is returned to the device at once.
-  MemoryArena* create_separate();
-  Status destroy_separate(MemoryArena* memory);  // MTL_ARGUMENT while part of it is in use
-  Status enter(MemoryArena* memory);
-  void leave();
+  MemoryArena* create_separate() { return graphs_.create(); }
+  Status destroy_separate(MemoryArena* memory) { return graphs_.destroy(memory); }
+  Status enter(MemoryArena* memory) { return graphs_.enter(memory); }
+  void leave() { graphs_.leave(); }
 
  private:
   MemoryArena arena_;
-  Mutex mutex_;
-  std::vector<MemoryArena*> separate_;  // few: one per stage whose passes are recorded
+  SeparateMemories graphs_;
 };
 
 }  // namespace mtl

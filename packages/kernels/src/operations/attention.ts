@@ -248,8 +248,12 @@ export interface AttentionCachedForwardOptions {
   readonly key: Tensor;
   /** [S, B, G, E] */
   readonly value: Tensor;
-  /** The number of positions that are cached already; position + S may be at most M. */
-  readonly position: number;
+  /**
+   * The number of positions that are cached already; position + S may be at most M. A tensor, int32 [1], is
+   * read when the operation runs, so that a recorded graph computes one token after the other; then without
+   * `logSumExp`, and not on device cuda.
+   */
+  readonly position: number | Tensor;
   /** The window of `attentionForward`. */
   readonly windowSize?: number | undefined;
   /** Factor of the scores; above 0. Default: 1 / sqrt(D). */
@@ -276,6 +280,24 @@ export const attentionCachedForward = checkedOperation(
   (options: AttentionCachedForwardOptions): void => {
     const { keyCache, valueCache, key: newKey, value: newValue, position, windowSize, ...call } = options;
     checkVisibility('attentionCachedForward', call);
+    if (typeof position !== 'number') {
+      const { output, logSumExp, query, scale, softCap } = call;
+      runOperation('attention_cached', {
+        output,
+        keyCache,
+        valueCache,
+        query,
+        key: newKey,
+        value: newValue,
+        position,
+        windowSize: windowSize ?? -1,
+        scale: scale ?? 1 / Math.sqrt(query.dim(-1)),
+        softCap: softCap ?? 0,
+        // unknown to the operation, which says so
+        ...(logSumExp !== undefined && { logSumExp }),
+      });
+      return;
+    }
     runOperation('append_to_cache', { keyCache, valueCache, key: newKey, value: newValue, position });
     // without new positions there are no queries, and the output is empty
     if (newKey.dim(0) === 0 && call.query.dim(0) === 0) return;

@@ -1,4 +1,4 @@
-import { attentionCachedForward, tidy } from '../../src/index.js';
+import { attentionCachedForward, type Tensor, tidy } from '../../src/index.js';
 import {
   type AttentionCase,
   listShapes,
@@ -46,13 +46,16 @@ const cappedSteps: Step[] = [
   { positions: [62, 67], capacity: 100, batch: 2, heads: 2, headSize: 33, softCap: 0.9, windowSize: 40 },
 ];
 
-function cachedCase({ positions, capacity, batch, ...rest }: Step): OpCase {
-  const one: AttentionCase = {
-    name: '',
-    ...part(positions, positions, batch),
-    ...rest,
-    memory: 'projection',
-  };
+const describeAttention = ({ positions, capacity: _, batch, ...rest }: Step): AttentionCase => ({
+  name: '',
+  ...part(positions, positions, batch),
+  ...rest,
+  memory: 'projection',
+});
+
+function cachedCase(step: Step): OpCase {
+  const { positions, capacity, batch } = step;
+  const one = describeAttention(step);
   const { key, value, output } = listShapes(one);
   const [first, end] = positions;
   const { windowSize, softCap, headsPerGroup = 1, valueSize } = one;
@@ -96,6 +99,33 @@ function cachedCase({ positions, capacity, batch, ...rest }: Step): OpCase {
   };
 }
 
+/** The same with a position that the operation reads from a tensor. */
+function caseOfTensor(step: Step): OpCase {
+  const { name, tensors, ...rest } = cachedCase(step);
+  const { windowSize, softCap, positions } = step;
+  return {
+    ...rest,
+    name: name.replace('attention_forward', 'attention_cached'),
+    operation: 'attention_cached',
+    tensors: { ...tensors, position: { shape: [1], dtype: 'int32', values: [positions[0]] } },
+    run: (given) => {
+      const { keyCache, valueCache, output, position } = given as Record<string, Tensor>;
+      tidy(() =>
+        attentionCachedForward({
+          keyCache: keyCache!,
+          valueCache: valueCache!,
+          output: output!,
+          ...viewOperands(describeAttention(step), given),
+          position: position!,
+          windowSize,
+          softCap,
+        }),
+      );
+    },
+    isOnlyForHost: true,
+  };
+}
+
 /** Without logSumExp, as a cache is read: the keys end before the windows of the last two of four queries. */
 function blindCase(): OpCase {
   const sizes = { heads: 2, headsPerGroup: 2, headSize: 8, causal: true, windowSize: 0 };
@@ -112,6 +142,7 @@ const decode: Step = { positions: [1023, 1024], capacity: 1024, batch: 8, heads:
 
 export const cases: readonly OpCase[] = [
   ...[...steps, ...steps33, ...stepsOfValues, ...cappedSteps].map(cachedCase),
+  ...[...steps.slice(0, 2), ...steps33, ...cappedSteps].map(caseOfTensor),
   blindCase(),
   {
     ...cachedCase(decode),

@@ -6,6 +6,8 @@ import {
   type DeviceGraph,
   GraphMemory,
   matmul,
+  memoryStatistics,
+  sumOfSquares,
   synchronize,
   Tensor,
 } from '../../src/index.js';
@@ -90,5 +92,94 @@ export function graphRules(device: Device): void {
       }),
     ).toThrow(RangeError);
     expect(counted()).toBe(5 * flops);
+  });
+}
+
+/** Tests what graphs compute, on every device that has graphs and values. */
+export function graphValueRules(device: Device): void {
+  const vector = (values: readonly number[]): Tensor =>
+    Tensor.from(values, { shape: [values.length], dtype: 'float32', device });
+
+  it('do nothing until they are launched, and then the same on what tensors hold by then', () => {
+    using memory = new GraphMemory(device);
+    using input = vector([1, 2, 3, 4]);
+    using total = vector([0, 0, 0, 0]);
+    using graph = memory.capture(() => add({ output: total, left: total, right: input }));
+    expect(total.toArray()).toEqual([0, 0, 0, 0]);
+    graph.launch();
+    graph.launch();
+    expect(total.toArray()).toEqual([2, 4, 6, 8]);
+    input.write(Float32Array.of(10, 0, 0, 1));
+    graph.launch();
+    expect(total.toArray()).toEqual([12, 4, 6, 9]);
+  });
+
+  it('hold matmuls, kernels with scratch memory, and tensors that are gone since', () => {
+    using memory = new GraphMemory(device);
+    const shape = [16, 16];
+    using left = Tensor.from(
+      Array.from({ length: 256 }, (_, index) => (index % 7) - 3),
+      { shape, dtype: 'float32', device },
+    );
+    using sum = Tensor.zeros({ shape: [1], dtype: 'float64', device });
+    const compute = (): void => {
+      using result = Tensor.empty({ shape, dtype: 'float32', device });
+      matmul({ output: result, left, right: left });
+      sumOfSquares({ output: sum, input: result });
+    };
+    memory.run(compute);
+    const expected = sum.item();
+    using graph = memory.capture(compute);
+    sum.zero();
+    // other tensors must not get memory that the graph uses
+    const others = Array.from({ length: 64 }, () => Tensor.zeros({ shape, dtype: 'float32', device }));
+    graph.launch();
+    expect(sum.item()).toBe(expected);
+    for (const other of others) {
+      expect(new Set(other.toArray())).toEqual(new Set([0]));
+      other.dispose();
+    }
+  });
+
+  it('are not made within each other or launched within one, and errors of the body come through', () => {
+    using memory = new GraphMemory(device);
+    using other = new GraphMemory(device);
+    using tensor = vector([1, 2, 3, 4]);
+    const double = (): void => add({ output: tensor, left: tensor, right: tensor });
+    using graph = memory.capture(double);
+    expect(() => memory.capture(() => graph.launch())).toThrow('cannot be part of a graph');
+    expect(() => memory.run(() => other.run(double))).toThrow('entered twice');
+    expect(() =>
+      memory.capture(() => {
+        throw new RangeError('of the body');
+      }),
+    ).toThrow(RangeError);
+    double();
+    graph.launch();
+    expect(tensor.toArray()).toEqual([4, 8, 12, 16]);
+  });
+
+  it('have memory that counts as in use until it is given back, which waits for its tensors', () => {
+    const { bytesInUse } = memoryStatistics(device);
+    const memory = new GraphMemory(device);
+    const tensor = memory.run(() => Tensor.empty({ shape: [3 << 20], dtype: 'float32', device }));
+    const held = memoryStatistics(device).bytesInUse - bytesInUse;
+    expect(held).toBeGreaterThanOrEqual(12 << 20);
+    expect(() => memory.dispose()).toThrow(expect.objectContaining({ code: 'MTL_ARGUMENT' }));
+    tensor.dispose();
+    expect(memoryStatistics(device).bytesInUse - bytesInUse).toBe(held);
+    memory.dispose();
+    memory.dispose();
+    expect(memoryStatistics(device).bytesInUse).toBe(bytesInUse);
+    expect(() => memory.run(() => {})).toThrow('after dispose()');
+  });
+
+  it('cannot be launched after dispose()', () => {
+    using memory = new GraphMemory(device);
+    const graph = memory.capture(() => {});
+    graph.launch();
+    graph.dispose();
+    graph.dispose();
+    expect(() => graph.launch()).toThrow('after dispose()');
   });
 }

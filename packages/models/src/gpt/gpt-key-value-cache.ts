@@ -1,5 +1,6 @@
 import { UsageError } from '@mtl/errors';
 import { cast, countElements, type Device, type DType, Tensor, tidy } from '@mtl/kernels';
+import type { RecordedStep } from './recorded-step.js';
 
 /** The shape of a layer's keys and values per position. */
 interface KeyValueShape {
@@ -47,6 +48,8 @@ export class GptKeyValueCache {
   readonly #keys: Tensor;
   readonly #values: Tensor;
   readonly #layers: readonly LayerSlots[];
+  /** The recorded step of the model that uses the cache; the cache disposes of it. */
+  recording: CacheRecording | undefined;
 
   constructor(options: {
     readonly batchSize: number;
@@ -91,26 +94,43 @@ export class GptKeyValueCache {
     attend: (tokens: CachedTokens) => void,
   ): void {
     const layer = this.#layers[index]!;
-    if (position === 0) layer.firsts[slot] = 0;
-    const { firsts, slotShape, windowSize } = layer;
-    const rows = slotShape[2];
-    if (firsts[slot]! > Math.max(0, position - windowSize)) throw this.#dropped(slot, position, windowSize);
     tidy(() => {
-      const caches = {
-        keyCache: this.#slot(this.#keys, layer, slot),
-        valueCache: this.#slot(this.#values, layer, slot),
-      };
+      const caches = this.viewCaches(index, slot);
       for (let start = 0; start < numTokens; ) {
-        if (position + start - firsts[slot]! === rows) {
-          for (const cache of Object.values(caches)) moveToFront(cache, windowSize);
-          firsts[slot] = position + start - windowSize;
-        }
-        const row = position + start - firsts[slot]!;
-        const end = Math.min(numTokens, start + rows - row);
+        const row = this.makeRoom(index, { slot, position: position + start });
+        const end = Math.min(numTokens, start + layer.slotShape[2] - row);
         attend({ start, end, position: row, ...caches });
         start = end;
       }
     });
+  }
+
+  /** Returns views of the keys and values of a sequence in a layer, [1, G, rows, D]. */
+  viewCaches(index: number, slot: number): { readonly keyCache: Tensor; readonly valueCache: Tensor } {
+    const layer = this.#layers[index]!;
+    return {
+      keyCache: this.#slot(this.#keys, layer, slot),
+      valueCache: this.#slot(this.#values, layer, slot),
+    };
+  }
+
+  /**
+   * Returns the row of a layer for the next position of a sequence. If no row is free, the rows of the window
+   * are moved to the front before.
+   *
+   * @throws UsageError MTL_CONTEXT, as `append`
+   */
+  makeRoom(index: number, { slot, position }: { slot: number; position: number }): number {
+    const { firsts, slotShape, windowSize } = this.#layers[index]!;
+    if (position === 0) firsts[slot] = 0;
+    if (firsts[slot]! > Math.max(0, position - windowSize)) throw this.#dropped(slot, position, windowSize);
+    if (position - firsts[slot]! === slotShape[2]) {
+      tidy(() => {
+        for (const cache of Object.values(this.viewCaches(index, slot))) moveToFront(cache, windowSize);
+      });
+      firsts[slot] = position - windowSize;
+    }
+    return position - firsts[slot]!;
   }
 
   /**
@@ -147,6 +167,8 @@ export class GptKeyValueCache {
   }
 
   dispose(): void {
+    this.recording?.step?.dispose();
+    this.recording = undefined;
     this.#keys.dispose();
     this.#values.dispose();
   }
@@ -154,6 +176,17 @@ export class GptKeyValueCache {
   [Symbol.dispose](): void {
     this.dispose();
   }
+}
+
+/** The step that a model has recorded, or will record, over a cache. */
+export interface CacheRecording {
+  /** The slots that get a token in each step. */
+  readonly slots: string;
+  /** The handles of the model's parameters, whose addresses the step contains. */
+  readonly parameters: readonly number[];
+  /** Undefined before the second step of these slots, and if the step cannot be recorded. */
+  readonly step?: RecordedStep | undefined;
+  readonly isRefused?: boolean;
 }
 
 /** The places of a layer's cached rows. */

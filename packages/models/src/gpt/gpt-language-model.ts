@@ -1,12 +1,20 @@
-import { SinksOfCall, Tape, type Variable } from '@mtl/autograd';
-import { UsageError } from '@mtl/errors';
-import { attentionCachedForward, embeddingForward, Tensor, tidy } from '@mtl/kernels';
+import { type Parameter, SinksOfCall, Tape, type Variable } from '@mtl/autograd';
+import { KernelError, MtlError, UsageError } from '@mtl/errors';
+import {
+  areOperationsObserved,
+  attentionCachedForward,
+  embeddingForward,
+  supportsGraphs,
+  Tensor,
+  tidy,
+} from '@mtl/kernels';
 import type { AttendCall, MicroBatchContext } from '../blocks/micro-batch-context.js';
 import { HeadGroups } from '../blocks/self-attention.js';
 import { valuesOfAllRows } from '../blocks/sequence-partition.js';
-import { vocabularyLogits } from '../stages/vocabulary.js';
+import { computeVocabularyLogits, vocabularyLogits } from '../stages/vocabulary.js';
 import { GptKeyValueCache } from './gpt-key-value-cache.js';
 import type { GptStage } from './gpt-stage.js';
+import { RecordedStep, type StepTensors } from './recorded-step.js';
 import { type PipelinedGpt, StageChain } from './stage-chain.js';
 import { sequenceFirst } from './token-batch.js';
 
@@ -109,11 +117,26 @@ export class GptLanguageModel {
     sequences: readonly SequenceTokens[];
   }): Float32Array {
     const spans = listSpans(cache, sequences);
+    const tokens = packed(sequences, spans);
+    const step = this.#recordedStep(cache, spans);
+    const logits =
+      step === undefined
+        ? this.#compute(cache, spans, tokens)
+        : step.run({ ...tokens, rows: this.#makeRooms(cache, spans) });
+    for (const { slot, position, start, end } of spans) cache.lengths[slot] = position + end - start;
+    return logits;
+  }
+
+  /** Computes the logits after the last token of each span, [spans, vocabularySize]. */
+  #compute(
+    cache: GptKeyValueCache,
+    spans: readonly TokenSpan[],
+    { tokens, positionIds }: ReturnType<typeof packed>,
+  ): Float32Array {
     const tape = new Tape({ recording: false });
     const { device } = this.#stage;
     const ids = (values: Int32Array): Variable =>
       tape.input(Tensor.from(values, { shape: [values.length, 1], dtype: 'int32', device }));
-    const { tokens, positionIds } = packed(sequences, spans);
     const inputs = { tokens: ids(tokens), positionIds: ids(positionIds) };
     const context: Pick<MicroBatchContext, 'attend'> = {
       attend: (inner, call) => this.#attend(inner, call, { cache, spans }),
@@ -141,7 +164,6 @@ export class GptLanguageModel {
         spans.length * this.vocabularySize,
       );
       hidden?.dispose();
-      for (const { slot, position, start, end } of spans) cache.lengths[slot] = position + end - start;
       return logits;
     } finally {
       for (const variable of Object.values(inputs)) variable.release();
@@ -209,6 +231,120 @@ export class GptLanguageModel {
     });
   }
 
+  /**
+   * Returns the recorded step for one token of each of these sequences. Undefined if it is computed without a
+   * graph: at the first such step of a cache (graphs are for steps that repeat), on ranks that share the model
+   * or its parameters, and while operations are observed.
+   */
+  #recordedStep(cache: GptKeyValueCache, spans: readonly TokenSpan[]): RecordedStep | undefined {
+    if (!this.#isRecordable || areOperationsObserved()) return undefined;
+    if (spans.some(({ start, end }) => end - start > 1)) return undefined;
+    const slots = spans.map(({ slot }) => slot).join();
+    const { recording } = cache;
+    const { parameters } = this.#stage;
+    const isSame = recording?.slots === slots && hasAddresses(parameters, recording.parameters);
+    if (!isSame) {
+      recording?.step?.dispose();
+      cache.recording = { slots, parameters: parameters.map(({ data }) => data.handle) };
+      return undefined;
+    }
+    if (recording.step === undefined && !recording.isRefused) {
+      const step = this.#record(cache, spans);
+      cache.recording = { ...recording, step, isRefused: step === undefined };
+    }
+    return cache.recording?.step;
+  }
+
+  /** True if all of a step is a list of operations of this process, on a device whose graphs need no driver. */
+  get #isRecordable(): boolean {
+    const { device, factory, sequence, units } = this.#stage;
+    if (device !== 'cpu' || !supportsGraphs(device) || !this.#chain.isOneStage) return false;
+    if (factory.sharding !== undefined || sequence.group !== undefined) return false;
+    return !units.some(({ isKept }) => isKept);
+  }
+
+  #record(cache: GptKeyValueCache, spans: readonly TokenSpan[]): RecordedStep | undefined {
+    const sizes = { numSequences: spans.length, numLayers: this.#cacheIndex.size };
+    try {
+      return new RecordedStep({ ...sizes, vocabularySize: this.vocabularySize }, (tensors) =>
+        this.#computeInto(cache, spans, tensors),
+      );
+    } catch (error) {
+      // a layer that reads values on the host, such as a router that counts the tokens of experts
+      if (MtlError.isInstance(error) && error.code === 'MTL_CAPTURE') return undefined;
+      throw error;
+    }
+  }
+
+  /** Computes a step of one token a sequence, from tensors and into tensors. */
+  #computeInto(cache: GptKeyValueCache, spans: readonly TokenSpan[], tensors: StepTensors): void {
+    const stage = this.#stage;
+    const tape = new Tape({ recording: false });
+    tidy(() => {
+      const ids = (tensor: Tensor): Variable => tape.input(tensor.view({ shape: tensor.shape }));
+      const inputs = { tokens: ids(tensors.tokens), positionIds: ids(tensors.positionIds) };
+      const hidden = stage.hiddenStates(
+        tape,
+        { ...inputs, numPositions: cache.capacity },
+        {
+          attend: (inner, call) => this.#attendInto(inner, call, { cache, spans, rows: tensors.rows }),
+        },
+      );
+      const { outputWeight, outputSoftCap: softCap, model } = stage;
+      computeVocabularyLogits({
+        input: hidden.tensor.reshape([spans.length, model.hiddenSize]),
+        weight: outputWeight!,
+        softCap,
+        logits: tensors.logits,
+      });
+    });
+  }
+
+  /** Returns the free row of each layer and sequence for a token, [layers, sequences]. */
+  #makeRooms(cache: GptKeyValueCache, spans: readonly TokenSpan[]): Int32Array {
+    const rows = new Int32Array(this.#cacheIndex.size * spans.length);
+    let index = 0;
+    for (let layer = 0; layer < this.#cacheIndex.size; layer++) {
+      for (const span of spans) rows[index++] = cache.makeRoom(layer, span);
+    }
+    return rows;
+  }
+
+  /** Computes attention as `#attend`, of one token a sequence, whose rows in the cache are in a tensor. */
+  #attendInto(
+    tape: Tape,
+    { query, key, value, layer, windowSize, softCap, sinks }: AttendCall,
+    {
+      cache,
+      spans,
+      rows,
+    }: { readonly cache: GptKeyValueCache; readonly spans: readonly TokenSpan[]; readonly rows: Tensor },
+  ): Variable {
+    if (sinks !== undefined) {
+      throw new KernelError('MTL_CAPTURE', 'attention with sinks cannot be part of a graph');
+    }
+    const { dtype, device, shape } = query.tensor;
+    const [numTokens, , numGroups, headsPerGroup] = shape as [number, number, number, number];
+    const [numHeads, valueSize] = [numGroups * headsPerGroup, value.tensor.dim(-1)];
+    const output = Tensor.empty({ shape: [numTokens, 1, numHeads * valueSize], dtype, device });
+    const byHead = output.reshape([numTokens, 1, numHeads, valueSize]);
+    const index = this.#cacheIndex.get(layer)!;
+    for (const [span, { slot }] of spans.entries()) {
+      const row = (tensor: Tensor): Tensor => tensor.rows(span, span + 1);
+      attentionCachedForward({
+        ...cache.viewCaches(index, slot),
+        output: row(byHead),
+        query: row(query.tensor),
+        key: row(key.tensor),
+        value: row(value.tensor),
+        position: rows.view({ offset: index * spans.length + span, shape: [1] }),
+        windowSize,
+        softCap,
+      });
+    }
+    return tape.result(output, { requiresGradient: false });
+  }
+
   /** Computes attention of packed tokens, [N, 1, A * E], for the heads of this process, [N, 1, G, ...]. */
   #attend(
     tape: Tape,
@@ -272,6 +408,10 @@ export class GptLanguageModel {
     });
   }
 }
+
+/** Returns true if parameters still have the tensors with these handles. */
+const hasAddresses = (parameters: readonly Parameter[], handles: readonly number[]): boolean =>
+  parameters.every(({ data }, index) => data.handle === handles[index]);
 
 function listSpans(cache: GptKeyValueCache, sequences: readonly SequenceTokens[]): TokenSpan[] {
   let start = 0;

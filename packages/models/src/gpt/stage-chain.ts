@@ -35,6 +35,11 @@ export class StageChain {
       );
   }
 
+  /** True if this process has the whole model as one stage. */
+  get isOneStage(): boolean {
+    return this.#pipelined === undefined;
+  }
+
   /**
    * Runs the stages in the order of the model. All ranks must call it.
    *

@@ -93,28 +93,46 @@ interface VocabularyLogitsOptions {
  * bits.
  */
 export function vocabularyLogits(options: VocabularyLogitsOptions): Float32Array {
-  const { input, weight, bias, softCap, vocabularySize, sharding } = options;
+  const { input, weight, vocabularySize, sharding } = options;
   const numRows = input.dim(0);
   // every process must contribute the same number of columns to the all-gather, including padding
   const numColumns = sharding === undefined ? vocabularySize : weight.shape[0]!;
   return tidy(() => {
     const logits = Tensor.empty({ shape: [numRows, numColumns], dtype: 'float32', device: input.device });
+    computeVocabularyLogits({ ...options, logits });
+    if (sharding === undefined) return logits.read<'float32'>();
+    return gathered(logits, { group: sharding.group, vocabularySize });
+  });
+}
+
+/**
+ * Computes the logits of this process's entries into a tensor on the device.
+ *
+ * @param options.logits float32 [n, entries], of the first entries in the weight
+ */
+export function computeVocabularyLogits({
+  logits,
+  input,
+  weight,
+  bias,
+  softCap,
+}: Pick<VocabularyLogitsOptions, 'input' | 'weight' | 'bias' | 'softCap'> & {
+  readonly logits: Tensor;
+}): void {
+  const numColumns = logits.dim(1);
+  tidy(() =>
     matmul({
       output: logits,
       left: input,
       right: weight.data.rows(0, numColumns),
       bias: bias?.data.rows(0, numColumns),
       transposeRight: true,
-    });
-    if (softCap !== undefined) {
-      const output = logits;
-      scale({ output, input: logits, factor: 1 / softCap });
-      tanhForward({ output, input: logits });
-      scale({ output, input: logits, factor: softCap });
-    }
-    if (sharding === undefined) return logits.read<'float32'>();
-    return gathered(logits, { group: sharding.group, vocabularySize });
-  });
+    }),
+  );
+  if (softCap === undefined) return;
+  scale({ output: logits, input: logits, factor: 1 / softCap });
+  tanhForward({ output: logits, input: logits });
+  scale({ output: logits, input: logits, factor: softCap });
 }
 
 /** All-gathers logits [n, V / t] to [n, vocabularySize], with the same bits on every process. */

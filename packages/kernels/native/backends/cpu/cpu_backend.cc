@@ -2,15 +2,14 @@
 
 #include <cstring>
 
+#include "backends/cpu/host_graphs.h"
 #include "backends/cpu/instruction_sets.h"
+#include "core/recorded_calls.h"
 
 namespace mtl {
 namespace {
 
 MatmulLibrary chosen_library = MatmulLibrary::kFaster;
-
-Status allocate(size_t bytes, void** data) { return host_allocator().allocate(bytes, data); }
-void release(void* data) { host_allocator().release(data); }
 
 Status fill(void* data, uint8_t value, size_t bytes) {
   std::memset(data, value, bytes);
@@ -27,6 +26,31 @@ void reset_peak_memory() { host_allocator().reset_peak(); }
 void trim_memory() { host_allocator().trim(); }
 void limit_memory(uint64_t bytes) { host_allocator().set_limit(bytes); }
 Status synchronize() { return ok_status(); }
+
+// The functions of device cpu, whose work is recorded while a graph is made.
+
+Status refuse_while_recording(const char* what) {
+  return recorded_calls(*cpu_backend()) == nullptr ? ok_status() : not_in_capture(what);
+}
+
+Status recordable_fill(void* data, uint8_t value, size_t bytes) {
+  RecordedCalls* const recorded = recorded_calls(*cpu_backend());
+  if (recorded == nullptr) return fill(data, value, bytes);
+  recorded->add_fill(data, value, bytes);
+  return ok_status();
+}
+
+Status copy_from_host(void* destination, const void* source, size_t bytes) {
+  MTL_RETURN_IF_ERROR(refuse_while_recording(kCopyFromHost));
+  return copy(destination, source, bytes);
+}
+
+Status copy_to_host(void* destination, const void* source, size_t bytes) {
+  MTL_RETURN_IF_ERROR(refuse_while_recording(kCopyToHost));
+  return copy(destination, source, bytes);
+}
+
+Status synchronize_unless_recording() { return refuse_while_recording(kWaiting); }
 
 // Returns the op's kernel for the active instruction set, or else for a set that it extends, or for every
 // set.
@@ -49,15 +73,23 @@ KernelFunction find_reference_kernel(const char* op) {
 }
 
 Backend host_backend(DeviceKind kind, const char* name, KernelFunction (*find_kernel)(const char*)) {
-  return Backend{kBackendAbiVersion, kind,  name, allocate,          release,           fill,
-                 copy,               copy,  copy, memory_statistics, reset_peak_memory, trim_memory,
+  return Backend{kBackendAbiVersion, kind,  name, allocate_host_memory, release_host_memory, fill,
+                 copy,               copy,  copy, memory_statistics,    reset_peak_memory,   trim_memory,
                  limit_memory,       synchronize, find_kernel};
 }
 
 }  // namespace
 
 const Backend* cpu_backend() {
-  static const Backend backend = host_backend(DeviceKind::kCpu, "cpu", find_cpu_kernel);
+  static const Backend backend = [] {
+    Backend cpu = host_backend(DeviceKind::kCpu, "cpu", find_cpu_kernel);
+    cpu.fill = recordable_fill;
+    cpu.copy_from_host = copy_from_host;
+    cpu.copy_to_host = copy_to_host;
+    cpu.synchronize = synchronize_unless_recording;
+    cpu.graphs = host_graph_functions();
+    return cpu;
+  }();
   return &backend;
 }
 

@@ -1,0 +1,39 @@
+// Calls of kernels that are recorded and run later, in order, for devices that run kernels at once.
+#pragma once
+
+#include <vector>
+
+#include "core/op_call.h"
+
+namespace mtl {
+
+struct Backend;
+
+class RecordedCalls {
+ public:
+  // Keeps a validated call, with a copy of its operands.
+  void add(const OpCall& call, KernelFunction kernel);
+  void add_fill(void* data, uint8_t value, size_t bytes);
+  // Runs all calls. Stops at the first error.
+  Status run() const;
+
+ private:
+  struct Call {
+    KernelFunction kernel;  // null: fills memory
+    OpCall call;            // without operands, which are at the indices below
+    size_t first_tensor, first_attribute;
+    void* data;
+    size_t bytes;
+    uint8_t value;
+  };
+  std::vector<Call> calls_;
+  std::vector<TensorView> tensors_;
+  std::vector<double> attributes_;
+};
+
+// The calls that the calling thread records for this backend; null if it records none.
+RecordedCalls* recorded_calls(const Backend& backend);
+// Lets the calling thread record calls of this backend until the next call; null ends recording.
+void record_calls(const Backend& backend, RecordedCalls* calls);
+
+}  // namespace mtl

@@ -1,0 +1,41 @@
+// attention_cached as the two operations that it consists of.
+#pragma once
+
+#include "core/scratch_blocks.h"
+#include "ops/append_to_cache.h"
+#include "ops/attention.h"
+
+namespace mtl {
+
+struct AttentionCached {
+  enum Tensors { kOutput, kKeyCache, kValueCache, kQuery, kKey, kValue, kPosition };
+  enum Attributes { kWindowSize, kScale, kSoftCap };
+};
+
+// The last position at which the new positions of a call fit the cache.
+int64_t last_position(const OpCall& call);
+
+// The calls of append_to_cache and attention_forward for one position. A call holds pointers into this
+// object.
+class AttentionCachedCalls {
+ public:
+  AttentionCachedCalls(const OpCall& call, int64_t position);
+  AttentionCachedCalls(const AttentionCachedCalls&) = delete;
+  AttentionCachedCalls& operator=(const AttentionCachedCalls&) = delete;
+
+  // Validates both calls, and runs them with the kernels of a device.
+  Status run(KernelFunction (*find_kernel)(const char* op)) const;
+  Status validate() const;
+  double flops() const;
+  // Declares the scratch memory of the attention's kernel.
+  Status scratch(ScratchFunction (*find_scratch)(const char* op), ScratchBlocks* blocks) const;
+
+ private:
+  TensorView append_tensors_[AppendToCache::kValue + 1];
+  double append_attributes_[1];
+  TensorView attend_tensors_[AttentionForward::kSamples + 1] = {};
+  double attend_attributes_[AttentionForward::kHeadOffset + 1] = {};
+  OpCall append_, attend_;
+};
+
+}  // namespace mtl
