@@ -298,7 +298,7 @@ export interface Strategy<
   /** The flags that can reduce the memory of processes. */
   readonly savings?: readonly MemorySaving<Fields>[];
   /** The values of settings that turn off optional sharding and overlap. */
-  readonly undivided?: Partial<Fields>;
+  readonly undivided?: { readonly [Key in keyof Fields]?: Fields[Key] | undefined };
   /** Returns true if the memory and work of a process depend on the routing of tokens to experts. */
   dependsOnRouting?(fields: Fields): boolean;
   /** Returns the optimizer options that follow from the strategy. Only one strategy has this function. */
