@@ -195,8 +195,8 @@ export class ModelOptimizer {
 
   /**
    * Reduces the main gradients of this rank's parameters to the gradients of the global batch: over
-   * data-parallel ranks, first within an instance, and over axes along which gradients are partial sums. If this has not been done,
-   * `step` does it. Every rank must call it.
+   * data-parallel ranks, first within an instance, and over axes along which gradients are partial sums. If
+   * this has not been done, `step` does it. Every rank must call it.
    */
   reduceGradients(): void {
     if (this.#isReduced) return;

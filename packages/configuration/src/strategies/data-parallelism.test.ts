@@ -1,5 +1,5 @@
-import { storeOfStrategy, stores } from '@mtl/optimizer';
 import { listMembers } from '@mtl/layout';
+import { storeOfStrategy, stores } from '@mtl/optimizer';
 import { expect, it } from 'vitest';
 import { configure, withFlags } from '../../test/support/configure.js';
 import { refusals } from '../../test/support/refusals.js';

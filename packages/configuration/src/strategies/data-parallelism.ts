@@ -1,5 +1,5 @@
 import { ConfigurationError, nearestDivisors } from '@mtl/errors';
-import { axisFacts, type MeshView, meshViews, reductionAxes } from '@mtl/layout';
+import { axisFacts, isDenseAxis, type MeshView, meshViews, reductionAxes } from '@mtl/layout';
 import {
   instanceRoles,
   type ListedStore,
@@ -19,7 +19,6 @@ import {
   listDivisors,
   numAlong,
   type StrategyCall,
-  sizeOfAxis,
   strategy,
 } from './strategy.js';
 
@@ -223,8 +222,15 @@ export const dataParallelism = strategy<typeof flags, DataParallelConfiguration>
     overlapGradReduce: false,
     overlapParamGather: false,
   },
-  ofOptimizer: ({ dataParallelShardingStrategy, overlapGradReduce, overlapParamGather }) => ({
+  ofOptimizer: ({
+    dataParallelShardingStrategy,
+    numDistributedOptimizerInstances: numInstances = 1,
+    overlapGradReduce,
+    overlapParamGather,
+  }) => ({
     store: storeOfStrategy(dataParallelShardingStrategy),
+    numInstances,
+    flagOfInstances: 'num-distributed-optimizer-instances',
     overlapGradientReduction: overlapGradReduce,
     flagOfReduction: 'overlap-grad-reduce',
     overlapParameterGather: overlapParamGather,
@@ -277,15 +283,12 @@ function storeBy(given: FlagsOf<typeof flags>): ListedStore {
  *
  * @throws ConfigurationError `MTL_OPTIMIZER_INSTANCES` with the possible numbers
  */
-function checkInstances(
-  { flags: given, model, axes }: StrategyCall<typeof flags>,
-  numInstances: number,
-): void {
+function checkInstances({ flags: given, axes }: StrategyCall<typeof flags>, numInstances: number): void {
   const stage = axesOfStage(axes);
   const summing = stage.filter(({ axis }) => axisFacts[axis].isSummed);
   const numRanks = numAlong(summing);
-  const sharing = sizeOfAxis(axes, 'etp') * sizeOfAxis(axes, 'ep');
-  const numCopies = model.numExperts === undefined ? numRanks : numAlong(stage) / sharing;
+  const sharing = axes.filter(({ axis }) => !isDenseAxis(axis));
+  const numCopies = sharing.length === 0 ? numRanks : numAlong(stage) / numAlong(sharing);
   if (numRanks % numInstances === 0 && numCopies % numInstances === 0) return;
   const nearest = nearestDivisors(greatestCommonDivisor(numRanks, numCopies), numInstances);
   const words = summing.map(({ word, size }) => `${word} ${size}`).join(' x ');

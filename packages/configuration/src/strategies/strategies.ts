@@ -372,7 +372,10 @@ export const dependsOnRouting = (parallel: StrategyConfiguration): boolean =>
 /** The settings of a layout that affect the optimizer. */
 export type OptimizedLayout = Pick<
   StrategyConfiguration,
-  'dataParallelShardingStrategy' | 'overlapGradReduce' | 'overlapParamGather'
+  | 'dataParallelShardingStrategy'
+  | 'numDistributedOptimizerInstances'
+  | 'overlapGradReduce'
+  | 'overlapParamGather'
 >;
 
 /** Returns the optimizer options that follow from a run's layout. */

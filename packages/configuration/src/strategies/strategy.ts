@@ -171,12 +171,16 @@ export interface MemorySaving<Fields extends object> {
 }
 
 /**
- * The options of an optimizer that follow from the run's layout: the store of parameters, and overlapped
- * communication.
+ * The options of an optimizer that follow from the run's layout: the store of parameters, the blocks of ranks
+ * that divide states, and overlapped communication.
  */
 export interface OptimizerSharing
   extends Required<Pick<ModelOptimizerOptions, 'overlapGradientReduction' | 'overlapParameterGather'>> {
   readonly store: ListedStore;
+  /** The number of blocks of ranks that have all states. */
+  readonly numInstances: number;
+  /** The flag that sets the number of blocks. */
+  readonly flagOfInstances: string;
   /** The flag that requests the reduction of gradients during passes. */
   readonly flagOfReduction: string;
 }

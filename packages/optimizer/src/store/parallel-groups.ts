@@ -2,13 +2,13 @@ import type { ProcessGroup } from '@mtl/comm';
 import { copyAxes, type MeshAxis, type MeshView } from '@mtl/layout';
 
 /**
- * For each view, the role of the group across instances. An instance is a block of the processes that sum
- * gradients of the view: stores divide their states within an instance, and every instance has all states.
- * The group has the processes with the same shares, one of each instance.
+ * For each view, the role of the group across instances, such as `dpInstances`. An instance is a block of the
+ * processes that sum gradients of the view: stores divide their states within an instance, and every instance
+ * has all states. The group has the processes with the same shares, one of each instance.
  */
-export const instanceRoles = { dense: 'dpInstances', expert: 'edpInstances' } as const satisfies Readonly<
-  Record<MeshView, `${(typeof copyAxes)[MeshView]}Instances`>
->;
+export const instanceRoles = Object.fromEntries(
+  Object.entries(copyAxes).map(([view, axis]) => [view, `${axis}Instances`]),
+) as { readonly [View in MeshView]: `${(typeof copyAxes)[View]}Instances` };
 
 type InstanceRole = (typeof instanceRoles)[MeshView];
 

@@ -1,5 +1,5 @@
-import type { ParameterStore } from './parameter-store.js';
 import { instancesGroup, type ParallelGroups } from './parallel-groups.js';
+import type { ParameterStore } from './parameter-store.js';
 
 /**
  * Sums the gradients that a store has reduced within an instance over all instances: of each element, the

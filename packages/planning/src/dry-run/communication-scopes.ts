@@ -64,22 +64,27 @@ const dividesUnits = (parallel: OptimizedLayout): boolean =>
  * communication in micro-batches nor between instances.
  */
 export function shardingScopes(
-  parallel: AxisSizes & OptimizedLayout,
+  parallel: OptimizedLayout,
 ): { readonly [Key in keyof ShardingTraffic]: readonly CommunicationScope[] } | undefined {
   const perMicroBatch = dividesUnits(parallel) ? ('units' as const) : undefined;
-  const { numDistributedOptimizerInstances: numInstances = 1 } = parallel;
+  const { numInstances } = optimizerSharing(parallel);
   if (perMicroBatch === undefined && numInstances === 1) return undefined;
   const ofRoles = (
-    roles: readonly string[],
+    roles: Iterable<string>,
     counted: Pick<CommunicationScope, 'operation' | 'perMicroBatch'>,
-  ): CommunicationScope[] => roles.map((role) => ({ name: role, role, ...counted }));
+  ): CommunicationScope[] => [...roles].map((role) => ({ name: role, role, ...counted }));
   const ofStores = Object.keys(reductionAxes);
   return {
     gatheredBytes: ofRoles(ofStores, { operation: 'allGather', perMicroBatch }),
     reducedBytes: ofRoles(ofStores, { operation: 'reduceScatter', perMicroBatch }),
     ...(numInstances === 1
       ? {}
-      : { acrossInstancesBytes: ofRoles([...rolesOfInstances], { perMicroBatch: undefined }) }),
+      : {
+          acrossInstancesBytes: ofRoles(rolesOfInstances, {
+            operation: 'allReduce',
+            perMicroBatch: undefined,
+          }),
+        }),
   };
 }
 

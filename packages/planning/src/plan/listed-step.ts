@@ -45,12 +45,12 @@ export function listedStep(
       },
     );
   }
-  const { numDistributedOptimizerInstances: numInstances = 1 } = configuration.parallel;
+  const sharing = optimizerSharing(configuration.parallel);
+  const { numInstances, flagOfInstances } = sharing;
   if (numInstances > 1) {
     throw new ConfigurationError('MTL_PROFILE', `${profile.name}: ${numInstances} instances are planned`, {
       expected: 'states that all data-parallel ranks divide: the lists of other programs have one instance',
-      remedy:
-        'leave --num-distributed-optimizer-instances out, or use a profile whose operations are recorded',
+      remedy: `leave --${flagOfInstances} out, or use a profile whose operations are recorded`,
     });
   }
   if (configuration.training.precision === 'fp32') {
@@ -60,7 +60,6 @@ export function listedStep(
     });
   }
   const listed = listedProfile(profile);
-  const sharing = optimizerSharing(configuration.parallel);
   return {
     model: modelSize(configuration, { model, profile }),
     layout: describeLayout(configuration),
