@@ -70,12 +70,19 @@ describe('mtl plan', () => {
 
   it('prints what ranks send for sharded states in a step', async () => {
     const flags = ['--preset', 'gpt2-4m', '--global-batch-size', '16', '--train-iters', '10'];
-    const print = async (...more: string[]): Promise<string> =>
-      (await runMtlIn([...onH100, '--num-processes', '2', '--', ...flags, ...more], { cwd })).stdout;
+    const printOn = async (numProcesses: number, ...more: string[]): Promise<string> => {
+      const machine = ['--num-processes', String(numProcesses)];
+      return (await runMtlIn([...onH100, ...machine, '--', ...flags, ...more], { cwd })).stdout;
+    };
+    const print = (...more: string[]): Promise<string> => printOn(2, ...more);
     expect(await print('--use-megatron-fsdp')).toMatch(
       /^ {2}sharded states +each rank sends \d+\.\d MiB to gather, \d+\.\d MiB to reduce$/m,
     );
     expect(await print('--use-distributed-optimizer')).not.toContain('sharded states');
+    const instances = ['--use-distributed-optimizer', '--num-distributed-optimizer-instances', '2'];
+    const hybrid = await printOn(4, ...instances, '--micro-batch-size', '4');
+    expect(hybrid).toMatch(/^ {2}sharded states .* to reduce, \d+\.\d MiB\s+between instances$/m);
+    expect(hybrid).toMatch(/^tensor 1 x pipeline 1 x data 4, states in 2 instances,/m);
   });
 
   it('prints a short table of a run on 64 GPUs, and writes the step', async () => {

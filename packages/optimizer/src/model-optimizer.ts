@@ -13,8 +13,9 @@ import {
 } from './parameters-by-rule.js';
 import { addSquares, GradientNorm, PartialGradients } from './partial-gradients-and-norm.js';
 import { listOwnedParts } from './store/flat-store.js';
-import { copiesAlong, type ParallelGroups, reductionGroup } from './store/parallel-groups.js';
+import { copiesAlong, instanceRoles, type ParallelGroups, reductionGroup } from './store/parallel-groups.js';
 import type { ParameterStore } from './store/parameter-store.js';
+import { sumOverInstances } from './store/sum-over-instances.js';
 
 export interface ModelOptimizerOptions {
   /**
@@ -194,12 +195,15 @@ export class ModelOptimizer {
 
   /**
    * Reduces the main gradients of this rank's parameters to the gradients of the global batch: over
-   * data-parallel ranks, and over axes along which gradients are partial sums. If this has not been done,
-   * `step` does it. Every rank must call it.
+   * data-parallel ranks, first within an instance, and over axes along which gradients are partial sums. If
+   * this has not been done, `step` does it. Every rank must call it.
    */
   reduceGradients(): void {
     if (this.#isReduced) return;
-    for (const store of this.stores) store.reduce();
+    for (const store of this.stores) {
+      store.reduce();
+      sumOverInstances(store, this.groups);
+    }
     this.#ownSquares = undefined;
     for (const partials of this.#updated.flatMap((each) => each.partials)) partials.sum();
     this.#isReduced = true;
@@ -429,7 +433,7 @@ function checkGroups(groups: ParallelGroups, stores: readonly ParameterStore[]):
     );
   }
   const isAlone =
-    meshAxes.every((axis) => (groups[axis]?.size ?? 1) === 1) &&
+    [...meshAxes, ...Object.values(instanceRoles)].every((role) => (groups[role]?.size ?? 1) === 1) &&
     stores.every(({ group }) => group === undefined);
   if (groups.world !== undefined || isAlone) return;
   throw new UsageError('MTL_GROUP', 'groups along axes of the mesh, but none of all its processes', {

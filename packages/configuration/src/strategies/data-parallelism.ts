@@ -1,6 +1,7 @@
-import { ConfigurationError } from '@mtl/errors';
-import { axisFacts, reductionAxes } from '@mtl/layout';
+import { ConfigurationError, nearestDivisors } from '@mtl/errors';
+import { axisFacts, isDenseAxis, type MeshView, meshViews, reductionAxes } from '@mtl/layout';
 import {
+  instanceRoles,
   type ListedStore,
   type ShardingStrategy,
   shardingStrategies,
@@ -8,9 +9,18 @@ import {
   stores,
   type TrainingState,
 } from '@mtl/optimizer';
-import { choice, toggle } from '../flags/flag-kinds.js';
+import { choice, count, toggle } from '../flags/flag-kinds.js';
 import type { FlagValues } from '../flags/flag-values.js';
-import { type AxisSize, type FlagsOf, numAlong, strategy } from './strategy.js';
+import {
+  type AxisSize,
+  axesOfStage,
+  type FlagsOf,
+  greatestCommonDivisor,
+  listDivisors,
+  numAlong,
+  type StrategyCall,
+  strategy,
+} from './strategy.js';
 
 const wordsOfStates: Readonly<Record<TrainingState, string>> = {
   parameters: 'parameters',
@@ -41,6 +51,10 @@ const flags = {
   ),
   'use-megatron-fsdp': toggle(
     `Fully sharded parameters: means --data-parallel-sharding-strategy ${fullySharded} unless that flag is given.`,
+  ),
+  'num-distributed-optimizer-instances': count(
+    'Blocks of data-parallel ranks (hybrid sharding): the ranks of a block divide states, and all blocks have the same states; above 1 it needs a store that divides.',
+    { defaultText: '1' },
   ),
   'overlap-grad-reduce': toggle('Reduces gradients over data-parallel ranks while the backward pass runs.'),
   'overlap-param-gather': toggle(
@@ -133,8 +147,17 @@ export const dataParallelism = strategy<typeof flags, DataParallelConfiguration>
         'has parameters to gather only when they are split',
       );
     }
+    const numInstances = given.get('num-distributed-optimizer-instances') ?? 1;
+    if (numInstances > 1 && store.divides.length === 0) {
+      given.needs(
+        'num-distributed-optimizer-instances',
+        '--use-distributed-optimizer',
+        'has instances only of a store that divides states over ranks',
+      );
+    }
     return {
       dataParallelSize,
+      ...(numInstances === 1 ? {} : { numDistributedOptimizerInstances: numInstances }),
       dataParallelShardingStrategy: store.shardingStrategy as ShardingStrategy,
       useDistributedOptimizer,
       useMegatronFsdp: given.required('use-megatron-fsdp'),
@@ -142,7 +165,23 @@ export const dataParallelism = strategy<typeof flags, DataParallelConfiguration>
       overlapParamGather,
     };
   },
-  groups: () => ({ dp: ['dp'], dense: reductionAxes.dense, expert: reductionAxes.expert }),
+  complete: ({ numDistributedOptimizerInstances: numInstances = 1 }, call) => {
+    checkInstances(call, numInstances);
+    return {};
+  },
+  groups: ({ mesh, fields: { numDistributedOptimizerInstances: numInstances = 1 } }) => {
+    const { dense, expert } = reductionAxes;
+    if (numInstances === 1) return { dp: ['dp'], dense, expert };
+    const ofViews = (Object.keys(meshViews) as MeshView[]).flatMap((view) => {
+      const axes = reductionAxes[view];
+      const blockSize = axes.reduce((product, axis) => product * mesh.sizes[axis], 1) / numInstances;
+      return [
+        [view, { axes, blockSize }],
+        [instanceRoles[view], { axes, blockSize, across: true }],
+      ] as const;
+    });
+    return { dp: ['dp'], ...Object.fromEntries(ofViews) };
+  },
   settings: [
     {
       key: 'dataParallelShardingStrategy',
@@ -168,16 +207,30 @@ export const dataParallelism = strategy<typeof flags, DataParallelConfiguration>
       costs: 'nothing',
       values: ({ fields, sizes }) => (!fields.useDistributedOptimizer && sizes.dp > 1 ? [true] : []),
     },
+    {
+      flag: 'num-distributed-optimizer-instances',
+      costs: 'little',
+      values: ({ fields: { numDistributedOptimizerInstances: numInstances = 1 } }) =>
+        listDivisors(numInstances).slice(0, -1).toReversed(),
+    },
   ],
   undivided: {
     dataParallelShardingStrategy: storeOfSwitch(false).shardingStrategy as ShardingStrategy,
     useDistributedOptimizer: false,
     useMegatronFsdp: false,
+    numDistributedOptimizerInstances: undefined,
     overlapGradReduce: false,
     overlapParamGather: false,
   },
-  ofOptimizer: ({ dataParallelShardingStrategy, overlapGradReduce, overlapParamGather }) => ({
+  ofOptimizer: ({
+    dataParallelShardingStrategy,
+    numDistributedOptimizerInstances: numInstances = 1,
+    overlapGradReduce,
+    overlapParamGather,
+  }) => ({
     store: storeOfStrategy(dataParallelShardingStrategy),
+    numInstances,
+    flagOfInstances: 'num-distributed-optimizer-instances',
     overlapGradientReduction: overlapGradReduce,
     flagOfReduction: 'overlap-grad-reduce',
     overlapParameterGather: overlapParamGather,
@@ -223,6 +276,35 @@ function storeBy(given: FlagsOf<typeof flags>): ListedStore {
     });
   }
   return store;
+}
+
+/**
+ * Checks that the ranks which sum gradients can be divided into instances, the copies of experts as well.
+ *
+ * @throws ConfigurationError `MTL_OPTIMIZER_INSTANCES` with the possible numbers
+ */
+function checkInstances({ flags: given, axes }: StrategyCall<typeof flags>, numInstances: number): void {
+  const stage = axesOfStage(axes);
+  const summing = stage.filter(({ axis }) => axisFacts[axis].isSummed);
+  const numRanks = numAlong(summing);
+  const sharing = axes.filter(({ axis }) => !isDenseAxis(axis));
+  const numCopies = sharing.length === 0 ? numRanks : numAlong(stage) / numAlong(sharing);
+  if (numRanks % numInstances === 0 && numCopies % numInstances === 0) return;
+  const nearest = nearestDivisors(greatestCommonDivisor(numRanks, numCopies), numInstances);
+  const words = summing.map(({ word, size }) => `${word} ${size}`).join(' x ');
+  const what =
+    numRanks % numInstances === 0
+      ? `${numCopies} ranks with copies of the same experts`
+      : `${numRanks} ranks that sum gradients (${words})`;
+  throw new ConfigurationError(
+    'MTL_OPTIMIZER_INSTANCES',
+    `${given.written('num-distributed-optimizer-instances')} does not divide the ${what}`,
+    {
+      expected: nearest.join(' or '),
+      remedy: `pass --num-distributed-optimizer-instances ${nearest.at(0)}`,
+      details: { numInstances, numRanks, numCopies, nearest },
+    },
+  );
 }
 
 /**

@@ -171,12 +171,16 @@ export interface MemorySaving<Fields extends object> {
 }
 
 /**
- * The options of an optimizer that follow from the run's layout: the store of parameters, and overlapped
- * communication.
+ * The options of an optimizer that follow from the run's layout: the store of parameters, the blocks of ranks
+ * that divide states, and overlapped communication.
  */
 export interface OptimizerSharing
   extends Required<Pick<ModelOptimizerOptions, 'overlapGradientReduction' | 'overlapParameterGather'>> {
   readonly store: ListedStore;
+  /** The number of blocks of ranks that have all states. */
+  readonly numInstances: number;
+  /** The flag that sets the number of blocks. */
+  readonly flagOfInstances: string;
   /** The flag that requests the reduction of gradients during passes. */
   readonly flagOfReduction: string;
 }
@@ -298,7 +302,7 @@ export interface Strategy<
   /** The flags that can reduce the memory of processes. */
   readonly savings?: readonly MemorySaving<Fields>[];
   /** The values of settings that turn off optional sharding and overlap. */
-  readonly undivided?: Partial<Fields>;
+  readonly undivided?: { readonly [Key in keyof Fields]?: Fields[Key] | undefined };
   /** Returns true if the memory and work of a process depend on the routing of tokens to experts. */
   dependsOnRouting?(fields: Fields): boolean;
   /** Returns the optimizer options that follow from the strategy. Only one strategy has this function. */

@@ -1,7 +1,7 @@
 import { Parameter, ParameterUnit } from '@mtl/autograd';
-import type { World } from '@mtl/comm';
+import type { ProcessGroup, World } from '@mtl/comm';
 import { memoryStatistics } from '@mtl/kernels';
-import { ProcessMesh, type Slice } from '@mtl/layout';
+import { type GroupDeclaration, listMembers, ProcessMesh, type Slice } from '@mtl/layout';
 import { AdamwOptimizer, createStores, type StoreName } from '../../src/index.js';
 import { type Trace, traceGroup } from './traced-group.js';
 
@@ -14,6 +14,8 @@ export interface ShardedStepsArgument {
   readonly overlap: boolean;
   /** The kind of the store. Default: `zero1` if distributed, else `replicated`. */
   readonly kind?: StoreName;
+  /** The instances that the data-parallel ranks form. Default 1. */
+  readonly numInstances?: number;
   /** The micro-batches of a step. Default 2. */
   readonly numMicroBatches?: number;
   readonly numSteps: number;
@@ -26,6 +28,10 @@ export interface ShardedStepsArgument {
   readonly endsAfterStep?: boolean;
   /** Throws the result of this reduction away. */
   readonly lostReduction?: number;
+  /** The optimizer does not know that there are other instances. */
+  readonly forgetInstances?: boolean;
+  /** Every rank takes its instance for the first one. */
+  readonly countInstances?: boolean;
   /** Parameters do not say that they are replicated. */
   readonly countTwice?: boolean;
   /** Parameters do not say that their gradients are parts. */
@@ -43,7 +49,9 @@ export interface ShardedStepsResult {
   readonly gradientsAreClear: boolean;
   /** Elements of this rank's float32 master values and moments. */
   readonly stateSizes: readonly number[];
-  /** The operations of the data-parallel group, between 'backward', 'step' and 'forward'. */
+  /** The number of ranges that this rank updates. */
+  readonly numOwned: number;
+  /** The operations of data-parallel groups, between 'backward', 'step' and 'forward'. */
   readonly trace: Trace;
   /** Bytes that all ranks of this process hold, measured by the allocator. */
   readonly bytesInUse: number;
@@ -73,12 +81,24 @@ function shardedSteps(world: World, argument: ShardedStepsArgument): ShardedStep
   const mesh = new ProcessMesh({ tp, dp });
   const { tp: tpRank } = mesh.coordinatesOf(world.rank);
   const trace: Trace = [];
+  const open = (name: string, declaration: GroupDeclaration): ProcessGroup =>
+    world.createGroup({ name, ranks: listMembers(declaration, { mesh, rank: world.rank }) });
+  const { numInstances = 1, countInstances, forgetInstances } = argument;
+  const block = { axes: ['dp'], blockSize: dp / numInstances } as const;
+  const instances =
+    numInstances === 1
+      ? undefined
+      : { dense: open('dense', block), dpInstances: open('dpInstances', { ...block, across: true }) };
   const groups = {
-    tp: world.createGroup({ name: 'tp', ranks: mesh.groupOf(world.rank, ['tp']) }),
-    dp: world.createGroup({ name: 'dp', ranks: mesh.groupOf(world.rank, ['dp']) }),
+    tp: open('tp', ['tp']),
+    dp: open('dp', ['dp']),
+    ...instances,
     world: world.group,
   };
-  traceGroup(groups.dp, trace, argument.lostReduction);
+  traceGroup(instances?.dense ?? groups.dp, trace, { lostReduction: argument.lostReduction });
+  if (instances !== undefined) {
+    traceGroup(instances.dpInstances, trace, { reduction: 'sum over instances' });
+  }
   const parameters = layers.map(({ name, shape, sharded }) => {
     const rows = shape[0] / (sharded ? tp : 1);
     const first: Slice = sharded
@@ -107,7 +127,11 @@ function shardedSteps(world: World, argument: ShardedStepsArgument): ShardedStep
     epsilon: 1e-8,
     weightDecay: 0.1,
     clipGrad: 1,
-    groups,
+    groups: {
+      ...groups,
+      ...(forgetInstances && { dpInstances: undefined }),
+      ...(countInstances && { dpInstances: asFirst(instances!.dpInstances) }),
+    },
     overlapGradientReduction: overlap,
     overlapParameterGather: overlap,
   });
@@ -142,6 +166,7 @@ function shardedSteps(world: World, argument: ShardedStepsArgument): ShardedStep
     model,
     bytesInUse,
     trace,
+    numOwned: stores[0]!.owned.length,
     modelBits: Buffer.concat(read.map(([, bits]) => new Uint8Array(bits.buffer))),
     gradientsAreClear: parameters.every(({ mainGradient }) =>
       mainGradient.toArray().every((value) => value === 0),
@@ -151,6 +176,16 @@ function shardedSteps(world: World, argument: ShardedStepsArgument): ShardedStep
   optimizer.dispose();
   return result;
 }
+
+/** Returns a group that says that this process is its first one. */
+const asFirst = (group: ProcessGroup): ProcessGroup =>
+  new Proxy(group, {
+    get: (target, property) => {
+      if (property === 'rank') return 0;
+      const value: unknown = Reflect.get(target, property, target);
+      return typeof value === 'function' ? value.bind(target) : value;
+    },
+  });
 
 /**
  * Adds the gradients of a step as backward does: from the last parameter on, unit by unit, ready after each

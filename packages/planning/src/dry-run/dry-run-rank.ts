@@ -40,7 +40,9 @@ export interface DryRunRank {
    * Bytes that the rank sends in a step, by the name of each `CommunicationScope` with a group of this rank.
    */
   readonly sentBytes: Readonly<Record<string, number>>;
-  /** The part of `sentBytes` for units of sharded states; absent if micro-batches communicate none. */
+  /**
+   * The part of `sentBytes` for sharded states; absent if neither micro-batches nor instances communicate.
+   */
   readonly shardingTraffic?: ShardingTraffic | undefined;
 }
 
@@ -153,6 +155,9 @@ export async function dryRunRank(
             shardingTraffic: {
               gatheredBytes: sumOver(sharding.gatheredBytes),
               reducedBytes: sumOver(sharding.reducedBytes),
+              ...(sharding.acrossInstancesBytes === undefined
+                ? {}
+                : { acrossInstancesBytes: sumOver(sharding.acrossInstancesBytes) }),
             },
           }),
     };

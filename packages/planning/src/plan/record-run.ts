@@ -14,6 +14,7 @@ import { chooseMetaDevice, type Device, memoryStatistics, observeOperations } fr
 import { copyAxes, isFirstOfStage } from '@mtl/layout';
 import type { StepListener } from '@mtl/pipeline';
 import type { RecordedActivity } from '@mtl/pipeline/schedules';
+import { rolesOfInstances } from '../dry-run/communication-scopes.js';
 import { type DryRun, type DryRunOptions, dryRun } from '../dry-run/dry-run.js';
 import {
   communicatorNames,
@@ -219,7 +220,8 @@ class StepRecording implements StepListener {
     // time
     if (operation.operation === 'send') return;
     const collective = describeCollective(operation, this.#groupNamed(operation.group));
-    if (collective.group.axis === copyAxes.dense && collective.bytes >= smallestBucket) {
+    const isOfStores = collective.group.axis === copyAxes.dense && !rolesOfInstances.has(operation.group);
+    if (isOfStores && collective.bytes >= smallestBucket) {
       if (collective.collective === 'all-gather') this.#gather.push(collective);
       else {
         this.#reduction.push(collective);
