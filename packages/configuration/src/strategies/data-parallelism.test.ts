@@ -202,23 +202,40 @@ refusals(
   { numAdvised: 2 },
 );
 
-it('lets a search try every store that keeps values and gradients, those that divide most first, with its flags', () => {
+it('lets a search try every store, those that reduce gradients once first, with its flags', () => {
   const setting = searchedSettings.find(({ key }) => key === 'dataParallelShardingStrategy')!;
   const sizes = { tp: 1, cp: 1, dp: 2, pp: 1, etp: 1, ep: 1, edp: 2 };
-  const tried = setting.choices(sizes);
-  expect(tried).toEqual(
-    Object.values(stores)
-      .filter(({ divides }) => !(divides as readonly string[]).includes('gradients'))
-      .map(({ shardingStrategy }) => shardingStrategy)
-      .toReversed(),
-  );
-  expect(setting.choices({ ...sizes, dp: 1 })).toEqual(['no_shard']);
+  const tried = setting.choices(sizes, {});
+  expect(tried).toEqual(['optim', 'no_shard', 'optim_grads', 'optim_grads_params']);
+  expect(tried).toHaveLength(Object.keys(stores).length);
+  expect(setting.choices({ ...sizes, dp: 1 }, {})).toEqual(['no_shard']);
   for (const value of tried) {
     const flags = Object.entries(setting.flags(value)).map(([flag, on]) =>
       on === true ? `--${flag}` : `--${flag} ${on}`,
     );
     expect(configureParallel(flags.join(' ')).dataParallelShardingStrategy).toBe(value);
   }
+});
+
+it('reads the store that flags mean, and leaves it open where fully sharded parameters are turned off', () => {
+  const setting = searchedSettings.find(({ key }) => key === 'dataParallelShardingStrategy')!;
+  expect(setting.given('use-megatron-fsdp', true)).toBe('optim_grads_params');
+  expect(setting.given('use-megatron-fsdp', false)).toBeUndefined();
+  expect(setting.given('use-distributed-optimizer', false)).toBe('no_shard');
+});
+
+it('lets a search overlap what a store communicates once a step, and nothing else', () => {
+  const sizes = { tp: 1, cp: 1, dp: 2, pp: 1, etp: 1, ep: 1, edp: 2 };
+  const overlapped = (dataParallelShardingStrategy: string, dp = 2): string[] =>
+    searchedSettings
+      .filter(({ key }) => key.startsWith('overlap'))
+      .filter(({ choices }) => choices({ ...sizes, dp }, { dataParallelShardingStrategy }).includes(true))
+      .map(({ flags }) => Object.keys(flags(true)).join(' '));
+  expect(overlapped('no_shard')).toEqual(['overlap-grad-reduce']);
+  expect(overlapped('optim')).toEqual(['overlap-grad-reduce', 'overlap-param-gather']);
+  expect(overlapped('optim_grads')).toEqual(['overlap-param-gather']);
+  expect(overlapped('optim_grads_params')).toEqual([]);
+  expect(overlapped('optim', 1)).toEqual([]);
 });
 
 it('knows which changes of a layout save memory', () => {

@@ -1,5 +1,12 @@
 import { ConfigurationError, nearestDivisors } from '@mtl/errors';
-import { axisFacts, isDenseAxis, type MeshView, meshViews, reductionAxes } from '@mtl/layout';
+import {
+  axisFacts,
+  isDenseAxis,
+  type MeshCoordinates,
+  type MeshView,
+  meshViews,
+  reductionAxes,
+} from '@mtl/layout';
 import {
   instanceRoles,
   type ListedStore,
@@ -18,6 +25,7 @@ import {
   greatestCommonDivisor,
   listDivisors,
   numAlong,
+  type SearchedSetting,
   type StrategyCall,
   strategy,
 } from './strategy.js';
@@ -79,11 +87,22 @@ const dividesState = ({ divides }: ListedStore): boolean => divides.includes('op
 const storeOfSwitch = (isDistributed: boolean): ListedStore =>
   Object.values(stores).find((store) => dividesState(store) === isDistributed)!;
 
-/** Returns the flags that request a store. */
+/**
+ * Returns the stores that a search tries, in the order in which it prefers equally fast layouts: first the
+ * stores that reduce gradients once a step, and among them the store that divides most.
+ */
+function searchedStrategies(): readonly ShardingStrategy[] {
+  const names = shardingStrategies as readonly ShardingStrategy[];
+  const isReducedOnce = (name: ShardingStrategy): boolean =>
+    !storeOfStrategy(name).divides.includes('gradients');
+  return [...names.filter(isReducedOnce).toReversed(), ...names.filter((name) => !isReducedOnce(name))];
+}
+
+/** Returns the flags that request a store, with the same meaning in Megatron-LM. */
 function flagsOfStore({ shardingStrategy }: ListedStore): Readonly<Record<string, unknown>> {
   if (shardingStrategy === storeOfSwitch(false).shardingStrategy) return {};
   if (shardingStrategy === storeOfSwitch(true).shardingStrategy) return { 'use-distributed-optimizer': true };
-  return { 'data-parallel-sharding-strategy': shardingStrategy };
+  return { 'use-megatron-fsdp': true, 'data-parallel-sharding-strategy': shardingStrategy };
 }
 
 /**
@@ -105,6 +124,37 @@ function wordsOfStore({ shardingStrategy }: ListedStore): string | undefined {
   return shardingStrategy === storeOfSwitch(true).shardingStrategy
     ? 'distributed optimizer'
     : shardingStrategy;
+}
+
+/** Returns whether gradients are summed over several ranks. */
+const hasReplicas = (sizes: MeshCoordinates): boolean => reductionAxes.dense.some((axis) => sizes[axis] > 1);
+
+/** Returns the setting of a switch that overlaps communication of some stores with passes. */
+function overlapSetting(
+  key: 'overlapGradReduce' | 'overlapParamGather',
+  {
+    flag,
+    words,
+    canOverlap,
+  }: {
+    readonly flag: keyof typeof flags;
+    readonly words: string;
+    readonly canOverlap: (store: ListedStore) => boolean;
+  },
+): SearchedSetting {
+  return {
+    key,
+    changesPasses: false,
+    choices: (sizes, { dataParallelShardingStrategy: strategyName }) =>
+      hasReplicas(sizes) && canOverlap(storeOfStrategy(strategyName as ShardingStrategy))
+        ? [true, false]
+        : [false],
+    givenBy: [flag],
+    given: (_, value) => value,
+    flags: (value) => (value === true ? { [flag]: true } : {}),
+    recorded: (value) => (value === true ? { [key]: true } : {}),
+    words: (value) => (value === true ? words : undefined),
+  };
 }
 
 /**
@@ -186,20 +236,27 @@ export const dataParallelism = strategy<typeof flags, DataParallelConfiguration>
     {
       key: 'dataParallelShardingStrategy',
       changesPasses: false,
-      choices: (sizes) =>
-        reductionAxes.dense.every((axis) => sizes[axis] === 1)
-          ? shardingStrategies.slice(0, 1)
-          : // estimates of layouts have no communication of units during passes
-            shardingStrategies
-              .filter((name) => !storeOfStrategy(name).divides.includes('gradients'))
-              .toReversed(),
-      givenBy: ['data-parallel-sharding-strategy', 'use-distributed-optimizer'],
-      given: (flag, value) =>
-        flag === 'use-distributed-optimizer' ? storeOfSwitch(value === true).shardingStrategy : value,
+      choices: (sizes) => (hasReplicas(sizes) ? searchedStrategies() : shardingStrategies.slice(0, 1)),
+      givenBy: ['data-parallel-sharding-strategy', 'use-megatron-fsdp', 'use-distributed-optimizer'],
+      given: (flag, value) => {
+        if (flag === 'use-megatron-fsdp') return value === true ? fullySharded : undefined;
+        return flag === 'use-distributed-optimizer' ? storeOfSwitch(value === true).shardingStrategy : value;
+      },
       flags: (value) => flagsOfStore(storeOfStrategy(value as ShardingStrategy)),
       recorded: (value) => recordedStore(storeOfStrategy(value as ShardingStrategy)),
       words: (value) => wordsOfStore(storeOfStrategy(value as ShardingStrategy)),
     },
+    overlapSetting('overlapGradReduce', {
+      flag: 'overlap-grad-reduce',
+      words: 'overlapped reduction',
+      // a store that divides gradients reduces them during passes without the flag
+      canOverlap: ({ divides }) => !divides.includes('gradients'),
+    }),
+    overlapSetting('overlapParamGather', {
+      flag: 'overlap-param-gather',
+      words: 'overlapped gather',
+      canOverlap: (store) => dividesState(store) && !store.divides.includes('parameters'),
+    }),
   ],
   savings: [
     {

@@ -293,7 +293,7 @@ export function numSharesOfBatch(parallel: AxisSizes): number {
 /** The settings of a layout, in addition to sizes, that a search varies, by key. */
 export type SearchedSettings = Pick<
   StrategyConfiguration,
-  'sequenceParallel' | 'dataParallelShardingStrategy'
+  'sequenceParallel' | 'dataParallelShardingStrategy' | 'overlapGradReduce' | 'overlapParamGather'
 >;
 
 /** The settings that a layout search varies in addition to sizes, in the order of `strategies`. */

@@ -138,11 +138,17 @@ export interface SearchedSetting {
    * True if the setting changes the passes. Times measured with one value then do not apply to other values.
    */
   readonly changesPasses: boolean;
-  /** Returns the values to try for these sizes of axes, in order. */
-  choices(sizes: MeshCoordinates): readonly unknown[];
+  /**
+   * Returns the values to try for these sizes of axes, in order. `chosen` has the settings before this one in
+   * the order of `strategies`.
+   */
+  choices(sizes: MeshCoordinates, chosen: Readonly<Record<string, unknown>>): readonly unknown[];
   /** The flags that can set the setting, in the order of decreasing precedence. */
   readonly givenBy: readonly string[];
-  /** Returns the setting's value, given the value of one of these flags. */
+  /**
+   * Returns the setting's value, given the value of one of these flags; undefined if the value leaves the
+   * setting open.
+   */
   given(flag: string, value: unknown): unknown;
   /** Returns the flags that select a value of the setting. */
   flags(value: unknown): Readonly<Record<string, unknown>>;
