@@ -94,6 +94,15 @@ with them, in Node and in a page of Chromium.`,
     prepare: builds(),
     command: 'node tooling/webassembly/run-tests.mjs',
   },
+  'test:bare': {
+    about: 'Trains from tarballs in roots with Node alone: x86-64, musl, arm64.',
+    prepare: () => {
+      builds()();
+      const wasm = join(root, 'tooling/native/build-wasm.mjs');
+      if (runCommand(['node', wasm]) !== 0) process.exit(1);
+    },
+    command: 'node tooling/bare-roots/run.mjs',
+  },
   'test:cuda': {
     about: 'Tests device cuda on a GPU and under emulation.',
     command: 'node tooling/bootstrap/test-cuda.mjs',
