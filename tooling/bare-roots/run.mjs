@@ -15,6 +15,7 @@ import {
   packPackages,
   packWebAssembly,
 } from '../packaging/packed-packages.mjs';
+import { readMetrics } from '../processes/read-metrics.mjs';
 import { otherPackages } from '../release/bare-machine.mjs';
 import { registryAddress, runInSystem } from '../release/in-system.mjs';
 import { canIsolate, listMissing, makeRoot, roots } from './roots.mjs';
@@ -124,11 +125,7 @@ function trainIn(name, { portable, platforms, others }) {
   const trained = node(...words);
   if (!trained.output.includes('the kernels are WebAssembly'))
     throw new Error(`${name}: the run does not say that its kernels are WebAssembly\n${trained.output}`);
-  const metrics = readFileSync(join(system, 'project/metrics.jsonl'), 'utf8').trim().split('\n');
-  const losses = metrics
-    .map((line) => JSON.parse(line))
-    .filter((row) => row.type === undefined)
-    .map((row) => row.lm_loss);
+  const losses = readMetrics(join(system, 'project/metrics.jsonl')).map(({ lm_loss }) => lm_loss);
   // the bound of the golden losses in apps/gpt-train: other instruction sets and thread counts add up in
   // another order
   const wrong = losses.findIndex((loss, step) => !(Math.abs(loss - lmLosses[step]) < 2e-5));

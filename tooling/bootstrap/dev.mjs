@@ -88,9 +88,12 @@ for WebAssembly, which are installed on Debian 12 as root.
   },
   'test:wasm': {
     about: 'Tests kernels as WebAssembly, and what people do with them.',
-    takes: '[VITEST FLAGS]',
+    takes: '[--node VERSION ...] [VITEST FLAGS]',
     help: `Compiles the kernels to WebAssembly, as build:wasm does, and runs the tests that tooling/webassembly/tests.mjs lists
-with them, in Node and in a page of Chromium.`,
+with them, in Node and in a page of Chromium.
+
+  --node VERSION  Runs only the tests for every Node, in this version of Node, which npm downloads, or in the executable
+                  of this path. May be repeated.`,
     prepare: builds(),
     command: 'node tooling/webassembly/run-tests.mjs',
   },
