@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { hostInformation } from '@mtl/kernels';
 import { afterAll, describe, expect, it } from 'vitest';
 import { runMtlIn } from './support/run-mtl-in.js';
 import { temporaryDirectory } from './support/temporary-directory.js';
@@ -116,6 +117,14 @@ describe('mtl plan', () => {
     const flags = ['--preset', 'llama3-405b', '--bf16', ...layout, '--sequence-parallel'];
     const words = ['plan', '--profile', 'h100-80gb', '--num-processes', '1024', '--', ...flags];
     const { status, stdout, stderr } = await runMtlIn([...words, '--use-distributed-optimizer'], { cwd });
+    if (hostInformation().isWebAssembly) {
+      expect(status).toBe(2);
+      const refusal =
+        'error[MTL_OUT_OF_MEMORY]: rank 0, with 3,052,109,824 parameters, takes more than the 4 GiB';
+      expect(stderr).toContain(refusal);
+      expect(stderr).toContain('remedy: plan with native kernels');
+      return;
+    }
     expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
     expect(stdout).toMatch(
       /^405\.9 B parameters on 1024 x h100-80gb \(predicted\)\ntensor 8 x pipeline 16 x data 8, schedule 1f1b, 256 micro-batches of 1$/m,
