@@ -19,6 +19,7 @@ import { type MeshView, reductionAxes } from '@mtl/layout';
 import { hasExperts, windowOfLayer } from '@mtl/models';
 import { storeOfStrategy, type TrainingState } from '@mtl/optimizer';
 import { peakActivations, simulateSchedule } from '@mtl/pipeline/schedules';
+import { hasTiedHead } from '../listed-step.js';
 import { isPipelineInside, rankGroups } from '../rank-groups.js';
 import { type LayoutCandidate, sizesOfExperts, sizesOfMesh } from './layout-candidates.js';
 import {
@@ -272,7 +273,7 @@ function describeModel(configuration: PretrainingConfiguration | undefined): Sea
     const window = windowOfLayer(model, layer) === undefined ? '' : ' with window';
     return `${hasExperts(model, layer) ? 'expert' : 'dense'}${window}`;
   });
-  return { kinds, isTied: !model.untieEmbeddingsAndOutputWeights };
+  return { kinds, isTied: hasTiedHead(configuration) };
 }
 
 /** Returns the size in bytes of the tensor between two chunks. */
