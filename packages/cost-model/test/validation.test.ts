@@ -32,7 +32,6 @@ describe('measured steps that no constant is fitted on', () => {
   });
 
   it.each([
-    // a row of half the GPUs, of which less would be predicted without the share that is never hidden
     ['Narayanan ZeRO-3', ['175B on 768: 63.7', '530B on 640: 237', '530B on 2240: 187']],
     [
       'torchtitan FSDP H100',

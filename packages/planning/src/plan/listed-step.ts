@@ -75,6 +75,10 @@ export function listedStep(
   };
 }
 
+/** Returns true if the output head of a run's model uses the weight of the embedding. */
+export const hasTiedHead = ({ model }: PretrainingConfiguration): boolean =>
+  !model.untieEmbeddingsAndOutputWeights;
+
 /**
  * Returns the states that the program of the operation lists shards for a store. These are the states that
  * the store shards, and the states that the program always shards.

@@ -19,6 +19,7 @@ import { type MeshView, reductionAxes } from '@mtl/layout';
 import { hasExperts, windowOfLayer } from '@mtl/models';
 import { storeOfStrategy, type TrainingState } from '@mtl/optimizer';
 import { peakActivations, simulateSchedule } from '@mtl/pipeline/schedules';
+import { hasTiedHead } from '../listed-step.js';
 import { isPipelineInside, rankGroups } from '../rank-groups.js';
 import { type LayoutCandidate, sizesOfExperts, sizesOfMesh } from './layout-candidates.js';
 import {
@@ -196,12 +197,14 @@ export class RecordedEstimates {
     const temporary = (stage: 'last' | 'others'): number =>
       Math.max(...[...recorded.values()].map((each) => each.temporary[stage]));
     const boundary = boundaryBytes(parts);
-    const chunks = Array.from({ length: p * v }, (_, chunk) =>
-      [
+    const layer = layers.map(([, each]) => each).reduce((a, b) => (a.gradients > b.gradients ? a : b));
+    const chunks = Array.from({ length: p * v }, (_, chunk) => {
+      const all = [
         ...(chunk === 0 ? [keeping(first, -boundary)] : []),
         ...(chunk === p * v - 1 ? [keeping(last, boundary)] : []),
-      ].reduce(addParts, sumLayers(chunk)),
-    );
+      ].reduce(addParts, sumLayers(chunk));
+      return v === 1 ? all : units.withChange(all, layer);
+    });
     const ranks = Array.from({ length: p }, (_, rank) => chunks.filter((__, chunk) => chunk % p === rank));
     const states = ranks.map((own) => own.reduce(addParts));
     const numParts = (view: MeshView, state: TrainingState): number =>
@@ -217,7 +220,6 @@ export class RecordedEstimates {
       group: groupNamed('embedding'),
     };
     const fullest = states.reduce((a, b) => (a.gradients > b.gradients ? a : b));
-    const layer = layers.map(([, each]) => each).reduce((a, b) => (a.gradients > b.gradients ? a : b));
     const rootOfRank = (rank: number): PartCost =>
       [...(rank === 0 ? [first] : []), ...(rank === p - 1 ? [last] : [])].reduce(
         addParts,
@@ -271,7 +273,7 @@ function describeModel(configuration: PretrainingConfiguration | undefined): Sea
     const window = windowOfLayer(model, layer) === undefined ? '' : ' with window';
     return `${hasExperts(model, layer) ? 'expert' : 'dense'}${window}`;
   });
-  return { kinds, isTied: !model.untieEmbeddingsAndOutputWeights };
+  return { kinds, isTied: hasTiedHead(configuration) };
 }
 
 /** Returns the size in bytes of the tensor between two chunks. */

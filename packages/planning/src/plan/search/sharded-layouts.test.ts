@@ -123,6 +123,16 @@ describe('estimates of sharded stores', () => {
       'two stages of two tensor-parallel ranks',
       { layout: { tensorModelParallelSize: 2, pipelineModelParallelSize: 2, pipelineSchedule: '1f1b' } },
     ],
+    [
+      'two stages of three chunks',
+      {
+        layout: {
+          tensorModelParallelSize: 1,
+          pipelineModelParallelSize: 2,
+          numVirtualStagesPerPipelineRank: 3,
+        },
+      },
+    ],
   ];
   it.each(
     layouts.flatMap(([name, layout]) =>
@@ -137,8 +147,9 @@ describe('estimates of sharded stores', () => {
       for (const { time, memory } of await estimateErrors(options, { profile: withLinks(factor) })) {
         // a plan counts where in a pass each unit communicates, an estimate only what a pass can hide
         expect(time).toBeLessThan(0.05);
-        // gradients of two layers may be present at another time than the largest activations
-        expect(memory).toBeLessThan(0.03);
+        // gradients of two layers may be present at another time than the largest activations; a search keeps
+        // candidates up to 5 % beyond the memory
+        expect(memory).toBeLessThan(0.04);
       }
     }
   });

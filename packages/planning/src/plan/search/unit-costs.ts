@@ -44,6 +44,23 @@ export class UnitCosts {
   }
 
   /**
+   * Adds the gathers of passes that begin with another chunk than the one before, as with several chunks on a
+   * rank: nothing hides the gather of the first layer, and the layer that was gathered in advance at the end
+   * is the wrong one.
+   */
+  withChange(chunk: PartCost, layer: PartCost): PartCost {
+    const gather = this.#gathers ? this.#gatherSeconds(layer) : 0;
+    const more = gather + overlappedSeconds(gather, { behind: gather, profile: this.#options.profile });
+    return {
+      ...chunk,
+      forward: chunk.forward + more,
+      backward: chunk.backward + more,
+      backwardInput: chunk.backwardInput + more,
+      backwardWeight: chunk.backwardWeight + more,
+    };
+  }
+
+  /**
    * Returns the seconds at the ends of a step behind which nothing is computed: the gathers of the first
    * micro-batch, whose values an update has just changed, and the reduction that the last pass starts.
    */
