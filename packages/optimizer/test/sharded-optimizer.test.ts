@@ -197,18 +197,6 @@ describe.each([
     expect(differences(bfloat16!, alone.bfloat16).model).toBeLessThanOrEqual(2 ** -6);
   });
 
-  it('divides states within an instance, whose ranks together have them all', () => {
-    const size = layout.dp / numInstances;
-    const [ofParameters] = alone.float32.stateSizes as [number];
-    for (const ranks of results) {
-      for (const { stateSizes } of ranks) {
-        // slices are multiples of 64 elements, of at most six buckets
-        expect(stateSizes[0]! * size * layout.tp).toBeGreaterThanOrEqual(ofParameters - 6 * 64 * layout.tp);
-        expect(stateSizes[0]).toBeLessThan(ofParameters / size + 6 * 64);
-      }
-    }
-  });
-
   it('sums each owned range over instances once in a step, after all micro-batches', () => {
     for (const [{ trace, numOwned }] of results as [ShardedStepsResult][]) {
       const sums = trace

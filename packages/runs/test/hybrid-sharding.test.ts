@@ -32,12 +32,6 @@ afterAll(() => {
   rmSync(base, { recursive: true });
 });
 
-function expectSame(name: string, expected: string, precision: keyof typeof tolerances = 'fp32'): void {
-  const { loss, norm } = runs.differences(name, expected);
-  expect(loss, `loss of ${name}`).toBeLessThan(tolerances[precision].loss);
-  expect(norm, `norm of ${name}`).toBeLessThan(tolerances[precision].norm);
-}
-
 const openContent = (name: string): Promise<ReadonlyMap<string, string>> =>
   contentOfCheckpoint(join(runs.locate(name), 'iter_0000012'));
 
@@ -63,7 +57,7 @@ describe('a GPT with dropout on two instances of two ranks', () => {
   });
 
   it.each([...stores, 'tensor', 'context'])('learns as one process does: %s', (name) => {
-    expectSame(name, 'alone');
+    runs.expectSame(name, 'alone');
   });
 
   it('has the same bits with overlapped communication', () => {
@@ -135,7 +129,7 @@ describe('other ways to train on two instances', () => {
   });
 
   it.each(cases)('learns as one process does with %s', (name, mode) => {
-    expectSame(name.replaceAll(' ', '-'), `alone-${mode}`, mode === 'lean' ? 'bf16' : 'fp32');
+    runs.expectSame(name.replaceAll(' ', '-'), `alone-${mode}`, mode === 'lean' ? 'bf16' : 'fp32');
   });
 
   it('trains adapters over frozen parameters that are sharded, and saves the base once', async () => {
@@ -148,7 +142,7 @@ describe('other ways to train on two instances', () => {
     await runs.run(4, [
       { name: 'hybrid-adapters', options: mergeOptions(adapters, hybrid('optim_grads_params')) },
     ]);
-    expectSame('hybrid-adapters', 'adapters');
+    runs.expectSame('hybrid-adapters', 'adapters');
     const [whole, slices] = await Promise.all(['adapters', 'hybrid-adapters'].map(openContent));
     expect([...slices!.keys()].sort()).toEqual([...whole!.keys()].sort());
     for (const [name, content] of whole!) {

@@ -1,5 +1,6 @@
 import { Parameter, ParameterUnit } from '@mtl/autograd';
 import type { ProcessGroup, World } from '@mtl/comm';
+import { CallbackWork } from '@mtl/comm/testing';
 import { memoryStatistics } from '@mtl/kernels';
 import { type GroupDeclaration, listMembers, ProcessMesh, type Slice } from '@mtl/layout';
 import { AdamwOptimizer, createStores, type StoreName } from '../../src/index.js';
@@ -28,7 +29,7 @@ export interface ShardedStepsArgument {
   readonly endsAfterStep?: boolean;
   /** Throws the result of this reduction away. */
   readonly lostReduction?: number;
-  /** The optimizer does not know that there are other instances. */
+  /** Gradients are not summed over instances. */
   readonly forgetInstances?: boolean;
   /** Every rank takes its instance for the first one. */
   readonly countInstances?: boolean;
@@ -129,8 +130,8 @@ function shardedSteps(world: World, argument: ShardedStepsArgument): ShardedStep
     clipGrad: 1,
     groups: {
       ...groups,
-      ...(forgetInstances && { dpInstances: undefined }),
-      ...(countInstances && { dpInstances: asFirst(instances!.dpInstances) }),
+      ...(forgetInstances && { dpInstances: withFault(instances!.dpInstances, { allReduce: doNothing }) }),
+      ...(countInstances && { dpInstances: withFault(instances!.dpInstances, { rank: 0 }) }),
     },
     overlapGradientReduction: overlap,
     overlapParameterGather: overlap,
@@ -177,12 +178,13 @@ function shardedSteps(world: World, argument: ShardedStepsArgument): ShardedStep
   return result;
 }
 
-/** Returns a group that says that this process is its first one. */
-const asFirst = (group: ProcessGroup): ProcessGroup =>
+const doNothing = () => new CallbackWork({ wait: () => {} });
+
+/** Returns a group with some members replaced. */
+const withFault = (group: ProcessGroup, fault: Partial<ProcessGroup>): ProcessGroup =>
   new Proxy(group, {
     get: (target, property) => {
-      if (property === 'rank') return 0;
-      const value: unknown = Reflect.get(target, property, target);
+      const value: unknown = Reflect.get(property in fault ? fault : target, property);
       return typeof value === 'function' ? value.bind(target) : value;
     },
   });
