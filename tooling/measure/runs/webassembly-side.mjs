@@ -20,7 +20,9 @@ process.on('message', async (message) => {
     process.send(seconds, () => process.exit());
     return;
   }
+  const before = process.cpuUsage();
   const { value } = await steps.next();
-  process.send({ loss: value.loss, ms: value.stepMs });
+  const { user, system } = process.cpuUsage(before);
+  process.send({ loss: value.loss, wall: value.stepMs, cpu: (user + system) / 1000 });
 });
 process.send(hostInformation());
