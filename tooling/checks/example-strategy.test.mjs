@@ -7,7 +7,7 @@ import { root } from '../bootstrap/bootstrap.mjs';
 
 /**
  * This example shows the cost of adding a strategy. It consists of two patches: a second axis along which
- * processes share the features of a network, and an option of this axis. The test applies both to a copy of
+ * processes share the features of a network, and an option for this axis. The test applies both to a copy of
  * the packages and runs the tests that they add.
  */
 

@@ -106,7 +106,7 @@ describe('the steps that run on a GPU', () => {
     expect(onGpu.sanitizer.some(({ problem }) => problem !== undefined)).toBe(false);
     const without = listStages({ ...options, emulation: false });
     expect(without.sanitizer[0].problem).toContain('compute-sanitizer is not here');
-    // vitest's preset writes its report to this path, and the skipped tests are read from it
+    // the preset of vitest makes vitest write its report to this path, from which the skipped tests are read
     const reports = onGpu.tests.filter(({ report }) => report !== undefined);
     expect(reports.map(({ env }) => env.MTL_TEST_REPORT)).toEqual(reports.map(({ report }) => report));
     expect(reports).toHaveLength(testFolders.length);
@@ -181,7 +181,7 @@ describe('steps', () => {
     const asks = (weight) => shell('asks', 'echo "limit $0"', { weight, limited, minutes: 1000 });
     const { said } = await run([asks(4), asks(undefined), asks(2)], 70);
     const limits = [...said.matchAll(/limit ([\d.]+)/g)].map(([, seconds]) => Number(seconds));
-    // the programs take almost none of it; allows a minute for busy machines
+    // the programs use almost none of this time; a busy machine gets an additional minute
     for (const [index, expected] of [2400, 1400, 4200].entries()) {
       expect(limits[index]).toBeLessThanOrEqual(expected);
       expect(limits[index]).toBeGreaterThan(expected - 60);

@@ -96,9 +96,9 @@ function placesInIndex(bytes) {
 }
 
 /**
- * Returns the places of these values in a GGUF file: the numbers of tensors and values in the header, the
- * length of the first key, the sizes of the architecture, the lengths of the lists of tokens and merges, and
- * the first size and offset of a tensor.
+ * Returns the positions of counts in a GGUF file: the numbers of tensors and values in the header, the length
+ * of the first key, the sizes of the architecture, the lengths of the lists of tokens and merges, and the
+ * first size and offset of a tensor.
  */
 function placesInGguf(bytes) {
   const after = (word, distance, where = word) => {

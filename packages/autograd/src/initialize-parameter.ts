@@ -92,8 +92,8 @@ export function initializeParameter(parameter: Parameter, target: Tensor, seed: 
 }
 
 /**
- * Fills rectangles with uniform values. As for normal values, element e of the complete tensor uses word e %
- * 4 of Philox counter e / 4. The 32-bit number is mapped to the middle of its interval.
+ * Fills rectangles with uniform values. As in the function for normal values, element e of the complete
+ * tensor uses word e % 4 of Philox counter e / 4. The 32-bit number is mapped to the middle of its interval.
  */
 function uniform(
   parameter: Parameter,

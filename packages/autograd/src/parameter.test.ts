@@ -32,7 +32,7 @@ describe('Parameter', () => {
     expect(copies({})).toEqual(['tp']);
     expect(copies({ slices })).toEqual([]);
     expect(copies({ slices, placement: { stages: 'ends' } })).toEqual(['pp']);
-    // this rank's slices do not show if another rank has the other half
+    // this rank's slices do not show that another rank has the other half of the tensor
     expect(copies({ placement: { sharded: { tp: 0 } } })).toEqual([]);
     const ofExperts = { view: 'expert', sharded: { ep: 0 } } as const;
     expect(copies({ slices, placement: ofExperts })).toEqual(['etp']);

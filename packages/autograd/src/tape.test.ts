@@ -255,8 +255,8 @@ describe('Tape', () => {
     }
     const { gradients } = run();
     expect([...ready].sort()).toEqual(['bias', 'gain', 'head', 'shift', 'weight']);
-    // the head is the last in forward, so its gradient is ready first. The layer's parameters are ready only
-    // after their first use
+    // the head is last in the forward pass, so its gradient is ready first; the layer's parameters are ready
+    // only when backward has reached their first use
     expect(ready[0]).toBe('head');
     expect(seen).toEqual(gradients[0]);
     ready.length = 0;

@@ -370,7 +370,8 @@ export class Tape {
 }
 
 /**
- * Returns a recipe that makes the values of its unit present, even if its consumer belongs to another unit.
+ * Returns a recipe that first makes the values of its unit present, because the consumer may belong to
+ * another unit.
  */
 function withUnit({ dependencies, compute }: Recipe, unit: ParameterUnit | undefined): Recipe {
   if (unit === undefined) return { dependencies, compute };

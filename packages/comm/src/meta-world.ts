@@ -187,8 +187,8 @@ export interface MetaWorldOptions extends Pick<MetaGroupOptions, 'onOperation' |
 }
 
 /**
- * A rank of a world of any size, without the other ranks, for dry runs. Its engine is `meta` (see
- * `MetaGroup`), and its tensors are on device `meta`.
+ * A rank of a world of any size, for dry runs. The other ranks do not exist. The world's engine is `meta`
+ * (see `MetaGroup`), and its tensors are on device `meta`.
  */
 export class MetaWorld implements World {
   readonly rank: number;

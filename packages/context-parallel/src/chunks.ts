@@ -12,7 +12,7 @@ export interface ChunkPair {
 export interface RowOrder {
   readonly group: ProcessGroup;
   /**
-   * Reorders the rows [own, B, ...] of activations by chunks, one chunk after the other. The result is a view
+   * Reorders the rows [own, B, ...] of activations, so that one chunk follows the other. The result is a view
    * of the same shape, or, for packed samples, a view or copy [own, ...]. `rows` may be strided.
    */
   enter(rows: Tensor): Tensor;

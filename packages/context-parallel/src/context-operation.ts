@@ -15,8 +15,8 @@ export interface Pass {
   readonly sizes: HeadSizes;
   readonly heads: Heads<Tensor>;
   /**
-   * [chunks, ...]: the log-sum-exp of each own chunk over all keys that its queries attend to; see
-   * `Chunks.statisticsShape`.
+   * [chunks, ...]: the log-sum-exp of the rows in each own chunk, over all keys to which the chunk's queries
+   * attend; see `Chunks.statisticsShape`.
    */
   readonly logSumExp: Tensor;
 }
@@ -77,8 +77,8 @@ interface AttentionPasses {
 }
 
 /**
- * Records attention as a differentiable operation. It keeps the heads, the output and the log-sum-exp of the
- * rows. The tensors of its masks must outlive the passes of the micro-batch.
+ * Records attention as a differentiable operation. For backward, it keeps the heads, the output and the
+ * log-sum-exp of the rows. The tensors of its masks must outlive the passes of the micro-batch.
  */
 export function recordedAttention(
   tape: Tape,

@@ -93,9 +93,10 @@ export const attentionOfBlocks = (
 /**
  * Records attention of some heads over the positions of all processes (DeepSpeed-Ulysses, Jacobs et al.
  * 2023). Before attention, processes exchange data: each sends all heads of its own positions and receives
- * all positions of its own heads. Afterwards they exchange back. The only part of the output that is kept is
- * the process's own positions, which the next matmul keeps in any case. Backward therefore communicates the
- * row sums of the output and its gradient.
+ * all positions of its own heads. After attention, the processes exchange the output back. Of the output, a
+ * process keeps only its own positions, which the next matmul needs in backward in any case. Because the
+ * other positions are not kept, backward communicates the row sums of the product of the output and its
+ * gradient.
  *
  * @throws UsageError `MTL_CONTEXT_PARALLEL` if the groups of heads cannot be divided evenly over the
  *   processes
@@ -232,8 +233,8 @@ function byProcess(tensor: Tensor, size: number, { length }: readonly number[]):
 
 /**
  * Exchanges [own, B, n * F, ...] of the process's own positions for all positions [S, B, W] (packed: [T, W])
- * of its own heads. `features`: the dimensions F, ... of the process's own heads; W has all of these side by
- * side.
+ * of its own heads. `features`: the dimensions F, ... of the process's own heads. A row of length W contains
+ * all these features side by side.
  */
 function positionsOfHeads<Name extends string>(
   tensors: Readonly<Record<Name, Tensor>>,

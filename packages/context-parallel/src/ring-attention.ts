@@ -14,9 +14,10 @@ import { joinKeysAndValues, rowsOfPlace, splitKeysAndValues } from './heads-of-r
 
 /**
  * Attention in which keys and values are passed around a ring of processes (Ring Attention, Liu et al. 2023).
- * Each process sends them to the next one while it computes with them, and merges partial outputs by their
- * log-sum-exp. A process holds its own keys and values and at most two blocks of other processes. In
- * backward, the gradients of keys and values are passed around as well, in float32.
+ * Each process computes with a block of keys and values while it sends the block to the next process. It
+ * merges the partial outputs by their log-sum-exp. At any time, a process holds its own keys and values, and
+ * at most two blocks of other processes. In backward, the gradients of keys and values are also passed around
+ * the ring, in float32.
  */
 export const ringAttention: ContextOperation = { name: 'ring attention', forward, backward };
 
@@ -124,8 +125,8 @@ function forward(pass: ForwardPass): void {
 
 /**
  * Computes the gradients. In step i, the block of keys and values of process r + i is on process r. Its
- * gradient has already visited the processes from r + i - 1 down to r + 1. It then moves on and reaches its
- * owner after the last step.
+ * gradient has already visited the processes from r + i - 1 down to r + 1. After step i, the gradient moves
+ * to the next process, and it reaches its owner after the last step.
  */
 function backward(pass: BackwardPass): void {
   const { call, chunks, heads, gradient } = pass;

@@ -7,7 +7,7 @@ import { type Chunks, chunkOptions } from './chunks.js';
 /**
  * Returns the numbers of the two chunks of a sequence that a process owns. If n processes share a sequence,
  * it has 2 n equal chunks, and each process owns one chunk from each end, so that causal attention is the
- * same work for all processes (zigzag).
+ * same amount of work for all processes (zigzag).
  */
 export const chunksOfRank = (rank: number, size: number): readonly [number, number] => [
   rank,

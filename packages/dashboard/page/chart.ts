@@ -28,8 +28,8 @@ interface Line {
   readonly isFocus: boolean;
   readonly points: Points;
   /**
-   * `faint`: the curve behind its moving average. `edge`: one edge of a band, which is filled and has no
-   * line.
+   * `faint`: the original curve, drawn behind its moving average. `edge`: one edge of a band; the band is
+   * filled and its edges have no line.
    */
   readonly part: 'line' | 'faint' | 'edge';
 }
@@ -139,7 +139,7 @@ export class Chart {
       stroke: () => (part === 'edge' ? 'transparent' : readColour(runColour(look, part))),
       width: part === 'edge' ? 0 : part === 'faint' ? 1 : isFocus ? 2.5 : 1.5,
       dash: [...dashes[look.dash]!],
-      // values are drawn as points if there are few: a single value would have no line
+      // a curve with few values is drawn with points, because a single value would have no line
       points: { show: part === 'line' && points.x.length <= 40 && !this.#isEdge(index - 1), size: 5 },
     }));
     const line = { stroke: () => readColour('--muted'), font: '11px system-ui, sans-serif' };

@@ -28,8 +28,8 @@ const distance = { row: 13, column: 44 };
 type Colour = readonly [red: number, green: number, blue: number];
 
 /**
- * Colours depend on the logarithm to base 2 of a load. They reach their extremes at a quarter and at four
- * times an even load.
+ * The range of colours, in octaves. The colour depends on the logarithm to base 2 of a load, and reaches its
+ * extremes at a quarter and at four times the load of an even distribution.
  */
 const octaves = 2;
 

@@ -61,8 +61,8 @@ function formatVerdict({ computeMs, hosts, slow }: RanksOfRun): string {
 const seconds = (ms: number | null): string => formatSeconds(ms === null ? null : ms / 1000);
 
 /**
- * Returns a bar with a rank's computing and waiting time, as fractions of the longest step. It is an SVG,
- * whose attributes for widths are allowed by the page's content security policy.
+ * Returns a bar with a rank's computing and waiting time, as fractions of the longest step. The bar is an
+ * SVG, because the page's content security policy allows widths as attributes but not as styles.
  */
 function drawBar({
   computing,

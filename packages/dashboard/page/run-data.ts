@@ -39,7 +39,7 @@ export class RunData {
   }
 
   #update(changed: ReadonlySet<string>): void {
-    // a hidden page draws nothing; when it becomes visible, all its runs are requested again
+    // a hidden page draws nothing; when it becomes visible, the data of all its runs is requested again
     if (document.hidden) return;
     const { shown, focus, runs } = this.#state;
     const query = this.#query();

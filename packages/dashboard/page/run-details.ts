@@ -150,7 +150,10 @@ function adviceFor(details: RunDetails, { end, isLast }: Failure): readonly stri
   ];
 }
 
-/** Returns advice for continuing a run. It must load its own checkpoint instead of its initial weights. */
+/**
+ * Returns advice on how to continue a run. The continued run must load its own checkpoint instead of the
+ * initial weights.
+ */
 function goingOn({ checkpoints, directory, flagsOfStart }: RunDetails): string {
   const newest = checkpoints.at(-1);
   if (newest === undefined) {

@@ -1,13 +1,14 @@
 /** The fraction of a curve's values within its limit (98th percentile). */
 const shownPart = 0.98;
 /**
- * A curve is shown up to this percentile if its limit is at most this many times the limit of the median
- * curve.
+ * A curve is shown up to the 98th percentile of its values if this percentile is at most this many times the
+ * limit of the median curve.
  */
 const mostTimes = 3;
 const mostSpans = 5;
 /**
- * A curve above these limits is shown in part, if the part's limit is at most this many times the same limit.
+ * A higher curve is shown in part if the limit of this part is at most this many times the limit of the
+ * median curve.
  */
 const mostTimesOfPart = 30;
 const mostSpansOfPart = 50;

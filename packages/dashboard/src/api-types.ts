@@ -40,7 +40,7 @@ export interface StartOfRun {
   readonly pid: number;
   /** The iteration from which the run continued. */
   readonly iteration: number;
-  /** The end of the start; null while it runs, or if its process was killed. */
+  /** How this start of the run ended; null while it runs, or if its process was killed. */
   readonly end: {
     readonly time: string;
     readonly reason: string;

@@ -43,8 +43,8 @@ export class RankRecords {
 }
 
 /**
- * The largest number of intervals that are kept. More are merged in pairs, so that a long run takes no more
- * memory than a short one.
+ * The maximum number of intervals to keep. If there are more, they are merged in pairs, so that a long run
+ * takes no more memory than a short run.
  */
 const mostIntervals = 240;
 /**
@@ -78,7 +78,10 @@ export class ExpertRecords {
     return { iteration: this.#newest.last, numLayers: this.#layers.length, numExperts: this.#numExperts };
   }
 
-  /** Adds a record. Returns a text about the experts without tokens, if they are not the same as before. */
+  /**
+   * Adds a record. Returns a text about the experts that got no tokens, if they are not the same experts as
+   * before.
+   */
   add(record: Fields & { readonly iteration: number }): string | undefined {
     const { iteration } = record;
     const layers = Array.isArray(record.layers) ? record.layers.map(numberOfLayer) : [];

@@ -71,8 +71,8 @@ export class RunFolder {
     if (stamp === this.#stamp) return false;
     if (recordStamp !== this.#recordStamp) await this.#readRecord();
     this.#recordStamp = recordStamp;
-    // metrics of a running run are indexed with every step; for other runs the list needs only the end of the
-    // file
+    // a running run has an index of its metrics, which is updated with every step; for other runs, the list
+    // needs only the end of the metrics file
     const figures = this.#isIndexed || isOwned ? await this.#figuresOfIndex() : await this.#figuresOfEnd();
     this.#summary = this.#summarise(figures, isOwned);
     this.#stamp = stamp;

@@ -37,7 +37,8 @@ describe('RunIndex', () => {
     );
     const bytes = results.reduce((sum, { bytesRead }) => sum + bytesRead, 0);
     read.mockRestore();
-    // a read covers the new line, and the few bytes before it that prove that the file was only appended to
+    // the read covers the new line, and the few bytes before it that prove that nothing but the new line has
+    // changed in the file
     expect(bytes).toBeLessThan(half.length + 200);
     expect(statSync(path).size).toBeGreaterThan(1_000_000);
   });

@@ -94,7 +94,7 @@ export class RunIndex {
     if (band !== undefined) {
       return { x: band.x, y: band.y, band: { low: band.low, high: band.high }, smoothed: null };
     }
-    // evaluations are not smoothed: they are few, and already means over many samples
+    // evaluations are not smoothed, because they are few, and each is already a mean over many samples
     const isSmoothed = smoothing > 0 && !isValidation;
     return {
       ...decimate({ ...range, y }),

@@ -44,8 +44,8 @@ export function nearestName(name: string, known: Iterable<string>): string | und
 }
 
 /**
- * The largest divisor that is tried. It finds all divisors of numbers up to 2^40. A larger number is probably
- * an error, for which some divisors suffice.
+ * The largest divisor that is tried. All divisors of numbers up to 2^40 are found. A larger number is
+ * probably an error, and for its message some of the divisors are sufficient.
  */
 const mostTrials = 2 ** 20;
 

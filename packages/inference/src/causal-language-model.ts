@@ -9,8 +9,8 @@ export interface KeyValueCache {
    */
   readonly lengths: number[];
   /**
-   * Copies all positions of the sequence in slot `from` to slot `to`, whose length is then the same, so that
-   * `generate` computes equal prompts once. Without this function it computes each prompt.
+   * Copies all positions of the sequence in slot `from` to slot `to`, which then has the same length. With
+   * this function, `generate` computes equal prompts only once.
    */
   copySequence?(slots: { readonly from: number; readonly to: number }): void;
   dispose(): void;

@@ -68,7 +68,8 @@ export async function clozeAccuracy<Cache extends KeyValueCache>(
   for (let start = 0; start < examples.length; start += batchSize) {
     signal?.throwIfAborted();
     const batch = examples.slice(start, start + batchSize).map(({ context, target }) => {
-      // the last token of the target is only predicted, so it needs no room in the context
+      // the last token of the target is only predicted and is never an input, so it needs no room in the
+      // context
       const numKept = model.maximumContext - (target.length - 1);
       if (context.length > numKept) numShortened += 1;
       return { context: Int32Array.from(context).slice(-numKept), target: Int32Array.from(target) };

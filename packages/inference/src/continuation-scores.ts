@@ -93,7 +93,7 @@ function computeScores(model: ContinuationScoresOptions['model'], rows: readonly
     tokens.set(own.slice(0, -1), row * length);
     labels.set(own.slice(1), row * length);
   }
-  // padding is at the end, so that no token attends to it
+  // padding is at the end, where no token can attend to it
   const losses = model.tokenLosses({ tokens, labels, batchSize: rows.length });
   return rows.map(({ tokens: own, numTarget }, row) => {
     const end = row * length + own.length - 1;

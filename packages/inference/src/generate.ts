@@ -18,7 +18,8 @@ import { logProbability, type Sampling, sampleToken, samplingOption } from './sa
 export interface GenerateOptions<Cache extends KeyValueCache = KeyValueCache> {
   readonly model: CausalLanguageModel<Cache>;
   /**
-   * The token ids of each prompt. Each has at least one; for an empty text, pass the end-of-document token.
+   * The token ids of each prompt. Each prompt has at least one token. For an empty text, pass the
+   * end-of-document token.
    */
   readonly prompts: readonly ArrayLike<number>[];
   /** The maximum number of tokens to generate for each prompt. */

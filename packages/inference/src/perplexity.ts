@@ -16,7 +16,10 @@ export interface PerplexityOptions {
   readonly model: Pick<CausalLanguageModel, 'vocabularySize' | 'maximumContext' | 'tokenLosses'>;
   /** The whole text. A typed array over the memory of a file is possible. */
   readonly tokens: ArrayLike<number>;
-  /** Indices of tokens that are given and not scored. The first token is always given. Default: no others. */
+  /**
+   * Indices of tokens that are given and not scored. The first token is always given. Default: only the first
+   * token.
+   */
   readonly given?: ReadonlySet<number>;
   /** Number of tokens in a window. Default: the model's context. */
   readonly window?: number;

@@ -67,10 +67,11 @@ export function logProbability(logits: Float32Array, token: number): number {
 }
 
 /**
- * Returns the index of the largest logit; among equal ones, the first.
+ * Returns the index of the largest logit. If several logits are the largest, returns the first index.
  *
- * @throws MtlError MTL_LOGITS_NOT_FINITE if one is NaN, and where they give no distribution: -Infinity means
- *   an impossible token; if all are -Infinity, or one is +Infinity, there is none
+ * @throws MtlError MTL_LOGITS_NOT_FINITE if a logit is NaN, or if the logits define no distribution:
+ *   -Infinity is allowed and means an impossible token, but not all logits may be -Infinity, and no logit may
+ *   be +Infinity
  */
 function mostProbable(logits: Float32Array): number {
   let best = 0;
@@ -123,8 +124,8 @@ function probabilitiesFrom(
 }
 
 /**
- * Logits in descending order. Sorting 50,000 numbers takes several milliseconds, but top-k and top-p read
- * mostly few of the largest: those are sorted first, and the others only if they are read.
+ * Logits in descending order. Sorting 50,000 numbers takes several milliseconds, but top-k and top-p usually
+ * read only a few of the largest. These are sorted first, and the other numbers only if they are read.
  */
 class RankedLogits {
   readonly #logits: Float32Array;

@@ -18,8 +18,8 @@ export function supportsGraphs(device: Device): boolean {
 }
 
 /**
- * Throws while a graph is recorded. Code calls it if it works outside of the device's stream and cannot be
- * part of a graph. Does nothing on devices without graphs.
+ * Throws while a graph is recorded. Code that works outside of the device's stream calls this function,
+ * because such work cannot be part of a graph. Does nothing on devices without graphs.
  *
  * @param what the subject of the error's sentence: `communication between ranks`
  * @throws KernelError `MTL_CAPTURE` while this thread records a graph of the device
@@ -64,11 +64,11 @@ export class DeviceGraph {
 }
 
 /**
- * Memory that graphs share. A graph keeps the addresses of tensors that are created while it is recorded.
- * Their memory belongs to this object, and no other tensor uses it as long as the object lives. In the
- * device's statistics, all of it is in use. A launch overwrites the memory of all these tensors, except
- * tensors that existed when the graph was recorded. Read the results of `run` and of other graphs before a
- * launch.
+ * Memory that graphs share. A graph keeps the addresses of tensors that are created while it is recorded. The
+ * memory of these tensors belongs to this object, and no other tensor uses this memory as long as the object
+ * exists. The device's statistics count all of this memory as in use. A launch overwrites the memory of all
+ * these tensors, except tensors that existed when the graph was recorded. Read the results of `run` and of
+ * other graphs before a launch.
  */
 export class GraphMemory {
   readonly #device: number;

@@ -156,8 +156,8 @@ export type OperationObserver = (name: string, operands: Operands, cost: Operati
 let observer: OperationObserver | undefined;
 
 /**
- * Runs `body`, and calls `observe` after every operation of `body` on this thread, in order. An outer
- * observer is not called for these operations.
+ * Runs `body`, and calls `observe` after every operation of `body` on this thread, in order. If calls are
+ * nested, only the innermost observer is called.
  */
 export function observeOperations<Result>(observe: OperationObserver, body: () => Result): Result {
   const outer = observer;

@@ -62,8 +62,8 @@ export interface LogicalTensor {
    */
   write(bytes: Uint8Array): void | Promise<void>;
   /**
-   * F32 only: a save that requires finite values also rejects values of at least this magnitude, with which a
-   * run would be as useless as with infinity.
+   * F32 only: a save that requires finite values also rejects values of this magnitude or more, because they
+   * would make a run as useless as infinite values.
    */
   readonly limit?: ValueLimit;
   /**

@@ -22,7 +22,7 @@ export interface PackedSamplesOfBatch {
  * the function that computes attention of this rank's queries to all keys that they may see.
  */
 export interface OwnRows<Attend> {
-  /** For each row of this rank, its index among all rows. Default: the rank owns all rows. */
+  /** The index of each row of this rank among all rows. Default: the rank owns all rows. */
   readonly indices?: Int32Array | undefined;
   /** Text that distinguishes micro-batches of equal shapes whose passes differ. Default: none. */
   readonly variant?: string | undefined;

@@ -7,16 +7,16 @@ export type LearningRateDecayStyle = 'constant' | 'linear' | 'cosine' | 'inverse
 type WsdDecayStyle = 'exponential' | 'linear' | 'cosine' | 'minus_sqrt';
 
 /**
- * Options of a schedule over steps. A step is an iteration or a sample, as the caller chooses; all counts and
- * the argument of `at` must use the same unit. Dividing a sample count by a constant global batch size
- * changes nothing.
+ * Options of a schedule over steps. A step is an iteration or a sample, as the caller chooses, but all counts
+ * and the argument of `at` must use the same unit. If the global batch size is constant, both units give the
+ * same rates.
  */
 export interface LearningRateScheduleOptions {
   /** The peak, reached when warm-up ends (--lr). */
   readonly maxLearningRate: number;
   /** The floor that decay ends at (--min-lr); 0 unless given. */
   readonly minLearningRate?: number;
-  /** The rate at which warm-up begins (--lr-warmup-init); 0 unless given. */
+  /** The rate at which warm-up begins (--lr-warmup-init). Default: 0. */
   readonly initialLearningRate?: number;
   readonly decayStyle: LearningRateDecayStyle;
   /** Steps of linear warm-up. A fractional number is allowed (it comes from --lr-warmup-fraction). */

@@ -133,7 +133,8 @@ export class LossScaler {
   }
 
   /**
-   * Restores the state from `state` of another scaler. A constant scaler keeps its own scale, as in Megatron.
+   * Restores the state that `state` of another scaler has returned. As in Megatron, a constant scaler keeps
+   * its own scale.
    */
   loadState(state: LossScalerState): void {
     if (this.#rules === undefined) return;

@@ -33,7 +33,7 @@ export interface ModelOptimizerOptions {
   readonly groups?: ParallelGroups | undefined;
   /**
    * True to reduce the gradients of a bucket as soon as they are ready (see `expectLastBackward`). Default:
-   * all gradients are reduced before the step.
+   * false, all gradients are reduced together before the step.
    */
   readonly overlapGradientReduction?: boolean;
   /**
@@ -42,9 +42,9 @@ export interface ModelOptimizerOptions {
    */
   readonly overlapParameterGather?: boolean;
   /**
-   * True to overwrite weights' main gradients with the first gradients of a step instead of adding to zeros,
-   * which reads less memory. Not for passes that are recorded and launched again, because a recorded pass
-   * would overwrite every time. Default: false.
+   * True to write the first gradients of a step over the weights' main gradients, instead of adding them to
+   * zeros. This reads less memory. It must be false for passes that are recorded and launched again, because
+   * a recorded pass would overwrite the gradients at every launch. Default: false.
    */
   readonly writesFirstGradients?: boolean;
 }
@@ -247,8 +247,9 @@ export class ModelOptimizer {
   }
 
   /**
-   * Launches a step (see `step`) without waiting for the device, which itself handles clipping and overflow.
-   * The caller reads the norm together with other results of the step, and passes the norm to `finishStep`.
+   * Launches a step (see `step`) without waiting for the device. The device itself handles clipping and
+   * overflow. The caller reads the norm together with other results of the step, and passes the norm to
+   * `finishStep`.
    *
    * @throws UsageError `MTL_OPTIMIZER_STEP` when the previous step has neither been finished nor counted as
    *   an update (`assumeUpdate`)
@@ -281,8 +282,9 @@ export class ModelOptimizer {
 
   /**
    * Counts the launched step as an update before its norm is known, so that another step can be launched. If
-   * its gradients turn out not to be finite, the next launched step has used bias corrections of one update
-   * too many. Only callers that end the run in this case may use it.
+   * the gradients of the launched step are not finite, this count is wrong, and the next launched step has
+   * used the bias corrections of one update too many. Only callers that end the run in this case may call
+   * this method.
    */
   assumeUpdate(): void {
     if (!this.#isLaunched) return;
@@ -369,8 +371,8 @@ function scaleValues(
 }
 
 /**
- * Writes the norm if no update rule does so, because this rank trains nothing (for example, on a stage
- * without adapters).
+ * Writes the norm if no update rule does so. This is the case if this rank trains nothing, for example on a
+ * stage without adapters.
  */
 function writeNorm(options: Pick<AdamwScalarsOptions, 'squares' | 'lossScale' | 'gradientNorm'>): void {
   using scalars = Tensor.empty({ shape: [5], dtype: 'float32', device: options.squares.device });

@@ -107,8 +107,8 @@ export class NumMicroBatches {
    * Returns the last step of a training run over `trainSamples` samples. An incomplete last batch is dropped
    * (Megatron-LM's rule; only its ramp-up may exceed the samples).
    *
-   * @param from the position at which the run continues. Default: the start. Earlier samples count, whatever
-   *   their batch sizes
+   * @param from the position at which the run continues. Default: the start. Samples before this position
+   *   count, whatever the batch sizes were
    */
   iterationsFor(trainSamples: number, from: BatchPosition = start): number {
     const { iteration, consumedSamples } = this.#rampUp(from, (_, next) => next <= trainSamples);

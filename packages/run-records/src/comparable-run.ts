@@ -24,8 +24,8 @@ export interface ComparableRun {
 }
 
 /**
- * Flags that are not compared: paths, flags that apply to one start only, and flags whose values are compared
- * as a condition or as another flag.
+ * Flags that are not compared: paths, flags that apply to only one start, and flags whose values are compared
+ * in another form: as a condition of the run, or as another flag.
  */
 const notCompared = new Set([
   ...['save', 'save-hf', ...adapterExportFlags, 'load', 'ckpt-step', 'no-load-optim', 'no-load-rng'],

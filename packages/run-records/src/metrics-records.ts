@@ -104,11 +104,11 @@ const leastShare = 0.1;
 const leastRise = 0.01;
 
 /**
- * Returns a message if the validation loss of a run has been rising for long, otherwise undefined.
+ * Returns a message if the validation loss of a run has been rising for a long time, otherwise undefined.
  *
- * This is so if at least five evaluations and a tenth of all steps follow the best evaluation, the last loss
- * is more than 1 % above the best, and the mean of the later half of these evaluations is above the earlier
- * half.
+ * The loss counts as rising if at least five evaluations and a tenth of all steps follow the best evaluation,
+ * the last loss is more than 1 % above the best, and if the mean of the later half of these evaluations is
+ * above the mean of the earlier half.
  *
  * @param all evaluations of a run, oldest first
  */

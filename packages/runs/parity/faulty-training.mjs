@@ -43,9 +43,7 @@ function dropScatteredSums({ optimizer }) {
   for (const { group } of optimizer.stores) group.reduceScatter = () => ({ wait: () => {}, isDone: true });
 }
 
-/**
- * Does not update gathered values after an optimizer step, as if the next pass need not gather them again.
- */
+/** Keeps gathered values after an optimizer step, although the next pass must gather the updated values. */
 function keepStaleValues({ optimizer }) {
   for (const store of optimizer.stores) store.publish = () => {};
 }
@@ -124,8 +122,8 @@ function dropByLocalPosition({ part }) {
 }
 
 /**
- * Gives each layer of this stage the window of the next layer, as if the layers were counted from another
- * stage.
+ * Gives each layer of this stage the attention window of the next layer, as if this stage began with another
+ * layer.
  */
 function countLayersOfStages({ part }) {
   for (const { blocks } of part.stages.values()) {
@@ -206,7 +204,8 @@ function countTiedWeightTwice({ optimizer, processes, part }) {
   if (head === undefined) return;
   const { groups } = processes;
   const { world, dp } = groups;
-  // each data-parallel rank adds its share of the replicated gradient, or the slice that it has reduced
+  // each data-parallel rank adds an equal part of the replicated gradient, or the slice that this rank has
+  // reduced
   const share = findStore(optimizer, head).isDivided ? 1 : 1 / (dp?.size ?? 1);
   groups.world = new Proxy(world, {
     get(target, property) {

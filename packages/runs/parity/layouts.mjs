@@ -113,8 +113,9 @@ traits[zeroSinks] = { model: { softmaxType: 'off-by-one' } };
 traits[someRotated] = { model: { noRopeFreq: '2' } };
 // among the scores and logits of so small a model
 traits[softCaps] = { model: { attnLogitSoftcapping: 0.1, finalLogitSoftcapping: 5 } };
-// Weights larger than usual give scores of about 1. The threshold is below the highest scores of some heads
-// and steps, and above others. The trait is not for models with blocks of Llama, which set their own weights
+// Weights larger than usual give scores of about 1. In some heads and steps, the highest score is above the
+// threshold; in others, it is below. This trait is not used for models with Llama blocks, because they set
+// their own initial weights
 traits[qkClip] = {
   model: { initMethodStd: 0.06 },
   optimizer: { qkClip: true, qkClipThreshold: 0.5, qkClipAlpha: 0.7 },
@@ -436,8 +437,9 @@ const layersOfTheirOwn = [
 
 /**
  * The default layouts of the command. In float32, where bounds are tight, every pair of values of mesh,
- * sequence parallelism, optimizer and recomputation occurs. In bf16 every mesh occurs, and every pair of
- * values of the others. Faults that need three values are for `allLayouts`. A test counts the pairs.
+ * sequence parallelism, optimizer and recomputation occurs. In bf16, every mesh occurs, and every pair of
+ * values of the other three. Faults that occur only with a combination of three values are tested with
+ * `allLayouts`. A test counts the pairs.
  *
  * @type {readonly ParityLayout[]}
  */

@@ -69,8 +69,8 @@ const recipe = {
   layout: { threads: 1 },
 };
 /**
- * The smallest acceptable fall of the loss, in nats, because a recipe that does not learn hides faults. With
- * fewer steps than the default, the loss may not fall this far.
+ * The minimum by which the loss must fall, in nats, because a recipe that does not learn would hide faults.
+ * It is 0 with another number of steps than the default, because the loss may then not fall this far.
  */
 const leastFall = asked.steps === '100' ? 0.5 : 0;
 /** The maximum duration of a training run, including the start of its processes. */
@@ -249,8 +249,8 @@ const tieText = (flip) =>
 
 /**
  * Returns true if the steps of a layout must be repeated one by one. This is the case if only the norms
- * exceed their bound, because the model may have amplified rounding of earlier steps, or if a tie has ended
- * the comparison.
+ * exceed their bound, because the model may have amplified the rounding of earlier steps, or if a near tie
+ * between experts has ended the comparison.
  */
 function isRepeated({ precision, broken, flip }) {
   if (precision !== 'fp32') return false;

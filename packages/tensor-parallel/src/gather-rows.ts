@@ -12,7 +12,7 @@ export interface GatherRowsOptions {
 }
 
 /**
- * Returns selected rows of activations, [M, 1, H], replicated on all processes whether or not the sequence is
+ * Returns selected rows of activations, [M, 1, H], replicated on all processes, also if the sequence is
  * sharded. Only these rows are communicated, and operations on them need no sequence parallelism.
  */
 export const gatherRows = checkedOperation(

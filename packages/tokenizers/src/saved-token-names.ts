@@ -82,7 +82,7 @@ export function namedTokens(files: NamingFiles): NamedTokens {
   const stated = isDict ? [] : inConfig.list(listKey);
   const ofMap = inMap.list('extra_special_tokens').filter((token) => !includes(stated, token));
   const listed = [...stated, ...ofMap];
-  // the former name is used only if no file has a list under the new name, not even an empty list
+  // the former name is used only if no file has a list under the new name; an empty list counts, too
   const hasPresent =
     usesFormer ||
     (config.extra_special_tokens !== undefined && !isDict) ||

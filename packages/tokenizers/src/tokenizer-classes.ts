@@ -21,8 +21,8 @@ interface ClassSettings {
 export interface TokenizerClass {
   readonly name: string;
   /**
-   * Default texts of `bos_token` and so on, for names that the files lack. null: the class does not use the
-   * padding token of tokenizer.json either.
+   * Default texts of `bos_token` and so on, for names that the files lack. null means that the class has no
+   * default text, and does not use the padding token of tokenizer.json.
    */
   readonly tokens: Readonly<Record<string, string | null>>;
   /**

@@ -66,7 +66,7 @@ export interface StepsOptions {
   /**
    * Returns true if a step must end, and its metrics be yielded, before the next step begins. Callers need
    * this if their next decision depends on the state after the step. The result must depend only on
-   * configuration and step number. Default: always.
+   * configuration and step number. Default: true for every step.
    */
   readonly waitsAfter?: (iteration: number) => boolean;
   /**

@@ -115,10 +115,11 @@ uint32_t address_of(const void* shared) {
   return static_cast<uint32_t>(static_cast<const unsigned char*>(shared) - static_cast<unsigned char*>(dynamic_shared()));
 }
 
-// Returns shared memory as asynchronous work sees it. Asynchronous work reads through another proxy than
-// threads, and sees a thread's stores only after that thread's fence. So a second copy of the memory holds
-// the visible bytes, and every read compares the two. The emulated fence makes the stores of all threads
-// visible. Therefore a fence that only one thread lacks is detected only if that thread stores last.
+// Returns the content of shared memory that asynchronous work can see. Asynchronous work reads through
+// another proxy than threads, and sees a thread's stores only after that thread's fence. Therefore a second
+// copy of the memory contains the bytes that are visible to asynchronous work, and every read compares both
+// copies. The emulated fence makes the stores of all threads visible. Therefore a fence that only one thread
+// lacks is detected only if that thread stores last.
 unsigned char* visible_at(const void* shared) {
   std::vector<unsigned char>& visible = work().visible;
   if (visible.empty()) visible.assign(dynamic_shared_bytes(), kUnwritten);

@@ -40,8 +40,8 @@ void record(cudaEvent_t event, cudaStream_t stream);
 void wait_for(cudaStream_t stream, cudaEvent_t event);
 cudaError_t finish_event(cudaEvent_t event);
 cudaError_t query_event(cudaEvent_t event);
-// Returns the time between two events of a stream. If the work between them declares the time that it takes
-// on a device, that time is returned. Otherwise the time between the events in the emulation.
+// Returns the time between two events of a stream. If the work between the events declares the time that it
+// takes on a device, returns this time. Otherwise returns the time between the events in the emulation.
 cudaError_t elapsed(float* milliseconds, cudaEvent_t start, cudaEvent_t end);
 
 }  // namespace mtl::emulation

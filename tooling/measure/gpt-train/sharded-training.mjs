@@ -5,7 +5,8 @@
  * Trains a GPT whose parameters, gradients and moments are sharded over four ranks of this machine: 10 steps
  * with full recomputation in bf16, a checkpoint after step 8, and steps 8 to 10 again from that checkpoint.
  * Memory and disk are checked first. Fails unless the memory of every rank is what `mtl plan` counts, a rank
- * has at most 0.3 of one process's states, the loss falls, and the resumed steps have the same losses and norms.
+ * has at most 0.3 of one process's states, the loss falls, and the resumed steps have the same losses and
+ * norms.
  */
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, statfsSync } from 'node:fs';
@@ -19,7 +20,10 @@ const numRanks = 4;
 const [numSteps, savedStep] = [10, 8];
 /** The most of one process's parameters, gradients and moments that a rank may have. */
 const largestShare = 0.3;
-/** A rank needs this in addition to its tensors: Node.js, its libraries and buffers of messages. */
+/**
+ * The memory that a rank needs in addition to its tensors: for Node.js, its libraries, and buffers of
+ * messages.
+ */
 const bytesOfProcess = 0.5e9;
 /** Numbers of a step that metrics read after the next one has begun; a dry run has no metrics. */
 const bytesOfMetrics = 4096;

@@ -240,7 +240,8 @@ for await (const { iteration, stepMs: hostStepMs, loss } of trainer) {
   synchronize(device);
   const finished = performance.now();
   readMs += finished - returned;
-  // a GPU still computes the update when the trainer's step ends. The program for PyTorch also waits for it
+  // when the trainer's step ends, a GPU is still computing the update; the program for PyTorch also waits for
+  // the update
   const stepMs = device === 'cuda' ? finished - stepStart : hostStepMs;
   const now = kernelSeconds();
   losses.push(Number(loss.toFixed(5)));

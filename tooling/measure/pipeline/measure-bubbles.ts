@@ -42,9 +42,9 @@ const kinds: readonly (readonly [schedule: string, numChunks?: number])[] = [
 const leastIdleMs = 14;
 
 /**
- * Increases the duration of passes until ranks idle enough. With every schedule, the executor, messages and
- * late wake-ups cost about 0.25 ms a pass. In schedules with a small bubble (zero-bubble, or many chunks),
- * this would be a large part of the bubble.
+ * Increases the duration of passes until ranks idle enough. In every schedule, a pass takes about 0.25 ms
+ * longer because of the executor, messages and late wake-ups. In schedules with a small bubble (zero-bubble,
+ * or many chunks), this would be a large part of the bubble.
  */
 function withEnoughIdleTime(timedCase: TimedCase): TimedCase {
   const schedule = makeSchedule(timedCase, timedCase.numMicroBatches);

@@ -210,7 +210,7 @@ describe('adaptedLinear', () => {
     ];
     expect(halves).toEqual(once);
     expect(once.output).not.toEqual(without.output);
-    // the output is linear in the input, and the part of the adapters is linear in each of their factors
+    // the output is linear in the input, and the adapters' contribution is linear in A and in B
     const base = runMerged({ base: once.base, added: [] }).output;
     const gradient = outputGradient();
     const ofOutput = gradient.toArray();

@@ -18,8 +18,8 @@ const [sequence, batch, hidden, feedForward] = [3, 2, 8, 24];
 const normal = { kind: 'normal', standardDeviation: 0.5 } as const;
 
 /**
- * Returns the tensor itself. With this collective, a layer returns the gradient of its own input, without
- * GELU's derivative in its matmul.
+ * Returns the tensor itself. A layer with this collective returns the gradient of the layer's own input, and
+ * its matmul does not apply GELU's derivative.
  */
 const same: Collective = (tensor) => {
   const view = tensor.view({ shape: tensor.shape });

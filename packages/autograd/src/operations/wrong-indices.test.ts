@@ -77,7 +77,7 @@ describe('linearCrossEntropy', () => {
   ])('refuses the label %d, with its place among all, recorded or not', (label, recording) => {
     const message = `labels[4] is ${label}, expected 0 to 6`;
     if (!recording) {
-      // nothing is left behind: the tape holds nothing yet
+      // the failed call has put nothing on the tape
       expect(() => linearLosses([0, 6, 1, 2, label, 3], { recording })).toThrow(message);
       return;
     }

@@ -359,8 +359,8 @@ function setUp(options: FineTuningOfSeeds & Started & { readonly processes: Trai
 }
 
 /**
- * Opens the file of metrics in the folder of a seed, and the file that a flag names. With several seeds, each
- * seed has a separate file, such as `metrics.seed-2.jsonl`.
+ * Opens two files of metrics: the file in the folder of a seed, and the file that a flag names. With several
+ * seeds, each seed has a separate file, such as `metrics.seed-2.jsonl`.
  */
 async function openMetrics(
   { configuration, seeds, onMessage }: FineTuningOfSeeds,
@@ -529,8 +529,8 @@ function finishedBefore({ checkpoint }: FineTuningConfiguration, seed: number): 
 }
 
 /**
- * Returns notes if a finished seed was trained on other data. Returns none if the seed has no record of its
- * data.
+ * Returns notes if a finished seed was trained on other data. Returns no notes if the seed has no record of
+ * its data.
  */
 function notesOfDoneSeed(
   { checkpoint }: FineTuningConfiguration,

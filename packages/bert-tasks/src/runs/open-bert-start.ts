@@ -34,7 +34,7 @@ export interface OpenBertStartOptions {
 }
 
 /**
- * Finds the BERT from which fine-tuning starts.
+ * Finds the BERT model from which fine-tuning starts.
  *
  * @throws ConfigurationError MTL_FLAG_REQUIRED, MTL_FLAG_CONFLICT, MTL_TOKENIZER_MODEL; CheckpointError
  *   MTL_CHECKPOINT_* (MTL_CHECKPOINT_STATE if the checkpoint's model is not a BERT), MTL_HUGGING_FACE_*

@@ -315,9 +315,9 @@ export const fingerprintsOfTask = ({
   [train, ...valid, ...test].map((path) => taskDataFingerprint(path, { isWhole: true }));
 
 /**
- * Returns true if micro-batches are truncated to their longest row. A head with a logit for every token then
- * computes no logits for padding. Other heads do not process padding, and without truncation there are fewer
- * shapes.
+ * Returns true if micro-batches are truncated to their longest row. Truncation helps only a head with a logit
+ * for every token, which then computes no logits for padding. Other heads do not process padding, and for
+ * these heads untruncated micro-batches mean fewer shapes.
  */
 const isCut = ({ bertTask }: OpenFineTuningOptions): boolean => bertTask.kind === 'span';
 

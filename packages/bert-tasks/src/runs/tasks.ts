@@ -148,7 +148,7 @@ function openSentencePairTask(task: GlueTaskName, options: OpenTaskOptions): Ope
   const notices: string[] = [];
   const read = (path: string, isTraining: boolean): SentencePairExample[] => {
     const broken: BrokenGlueRow[] = [];
-    // only QQP's training file is known to have broken rows; in other files they are errors
+    // only QQP's training file is known to have broken rows; in other files, a broken row is an error
     const takes = isTraining && task === 'QQP';
     const examples = readGlueFile({
       task,

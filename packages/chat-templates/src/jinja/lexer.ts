@@ -316,6 +316,6 @@ const described: Readonly<Record<TokenType, string>> = {
   end: 'end of template',
 };
 
-/** Returns the name of a token for messages: its text, or else its type. */
+/** Returns a token for messages: the token's text if it has one, otherwise its type. */
 export const describe = ({ type, text }: Token): string =>
   type === 'name' || type === 'operator' ? text : described[type];

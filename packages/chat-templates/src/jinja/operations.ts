@@ -247,7 +247,8 @@ function add(left: Value, right: Value, runtime: Runtime): Value {
 export function concatenate(texts: readonly (string | Markup)[], runtime: Runtime): string | Markup {
   const isHtml = texts.some((text) => text instanceof Markup);
   const parts = texts.map((text) => (isHtml ? escapedHtml(text) : plain(text)));
-  // JavaScript shares the memory of the longest text instead of copying it, so it is not counted.
+  // JavaScript shares the memory of the longest text instead of copying it, so the longest text is not
+  // counted
   const lengths = parts.map(({ length }) => length);
   runtime.budget.characters(lengths.reduce((sum, one) => sum + one, 1) - Math.max(...lengths));
   let whole = '';

@@ -41,7 +41,8 @@ class TemplateParser {
   }
 
   /**
-   * Parses statements up to a tag whose name is in `ends`. The current token is then the name of this tag.
+   * Parses statements until a tag whose name is in `ends`. Afterwards, the current token is the name of this
+   * tag.
    */
   #statements(ends: readonly string[]): readonly Statement[] {
     const tokens = this.#tokens;

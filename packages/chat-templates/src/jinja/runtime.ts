@@ -45,7 +45,7 @@ export class Budget {
   }
 
   /**
-   * Counts characters before they are made, or after they are read.
+   * Counts characters that rendering is about to make, or has read.
    * @throws TemplateError if rendering has made or read too many
    */
   characters(count: number): void {

@@ -55,7 +55,8 @@ export class TorchTensor {
       return 'its strides are no counts';
     const available = Math.floor((storage.numElements * dtypeBytes[storage.dtype]) / dtypeBytes[this.dtype]);
     const last = shape.reduce((sum, size, dim) => sum + (size - 1) * strides[dim]!, offset);
-    // an expanded tensor (stride 0) could take more memory than the file has bytes, so it is an error
+    // a tensor with stride 0 (an expanded tensor) could need more memory than the file has bytes, so it is an
+    // error
     if (this.numElements === 0 || (last < available && this.numElements <= available)) return undefined;
     return `a tensor [${shape.join(', ')}] is larger than its storage of ${available} elements`;
   }

@@ -97,7 +97,8 @@ export async function loadModelOfFlags(
   }
   const dtype: DType = flags.bf16 === true ? 'bfloat16' : flags.fp16 === true ? 'float16' : 'float32';
   setNumThreads(flags.threads ?? Math.max(1, Math.floor(availableParallelism() / numLocal)), {
-    // no pinning for several processes on a host: all would pin their threads to the same cores
+    // threads are not pinned if a host has several processes, because all processes would pin their threads
+    // to the same cores
     pin: numLocal === 1,
   });
   return await loadGptForInference({

@@ -249,7 +249,8 @@ async function convert(
   { debug: _, ...stated }: ConvertFlags & { debug?: boolean },
 ): Promise<void> {
   const flags = withOneDtype(stated);
-  // true is the default of flags such as --load-optim, so a flag with this value was not given
+  // true is the default of flags such as --load-optim, so the value true does not prove that the user gave
+  // the flag
   const words = Object.entries(flags).filter(([, value]) => value !== true && value !== undefined);
   const given = [...words.map(([name]) => name), ...(path === undefined ? [] : ['path'])];
   const selected = conversions.find(

@@ -242,8 +242,8 @@ void close_client(const Napi::CallbackInfo& info) {
   if (client != nullptr) client->close();
 }
 
-// (parent): the system ends this process when its parent process `parent` ends, or at once if it has already
-// ended
+// (parent): makes the system end this process when its parent process `parent` ends; if the parent has
+// already ended, the system ends this process at once
 void end_with_parent(const Napi::CallbackInfo& info) {
   int64_t parent;
   if (!read_integer(info, 0, &parent)) return;

@@ -1,5 +1,4 @@
-// The abort state of a process. The first failure is stored here with its reason, and every wait polls this
-// state.
+// The abort state of a process. It stores the first failure with the reason. Every wait polls this state.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,5 @@
-// The context of one operation: its group, how long it may wait, what ends the wait, and what is counted
-// while it runs. Engines receive a Call with every operation.
+// The context of one operation: its group, its time limit, the conditions that end its wait, and the counters
+// that it updates. Engines receive a Call with every operation.
 #pragma once
 
 #include <atomic>
@@ -55,7 +55,8 @@ struct Call {
   // Compares two sizes in an all-to-all of unequal parts. Returns MTL_MISMATCH if member `from` sends another
   // number of elements to member `to` than `to` expects.
   Status compare_parts(int from, int to, uint64_t sent, uint64_t expected) const;
-  // Returns MTL_RANK_LEFT: `member` has closed the group or has left the job in order, so it will not arrive.
+  // Returns the error MTL_RANK_LEFT: `member` has closed the group or has left the job in the regular way, so
+  // it will not arrive.
   Status left(int member) const;
 };
 

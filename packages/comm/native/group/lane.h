@@ -1,6 +1,6 @@
 // A queue of operations, which are executed in the order in which they were started. The thread that waits
-// for an operation executes it; if no thread waits and other members may depend on it, the lane's own thread
-// does.
+// for an operation executes it. If no thread waits and other members may depend on the operation, the lane's
+// own thread executes it.
 #pragma once
 
 #include <condition_variable>

@@ -78,8 +78,8 @@ MessageReader::Result MessageReader::next(Message* message) {
   }
   message->value.assign(at, value_bytes);
   start_ += 4 + announced;
-  // unread bytes are moved only after half of the buffer has been read, so that many small messages require
-  // one move
+  // unread bytes are moved only after half of the buffer has been read, so that one move serves many small
+  // messages
   if (start_ * 2 >= buffer_.size()) {
     buffer_.erase(0, start_);
     start_ = 0;

@@ -364,8 +364,8 @@ void StoreServer::flush(Connection* connection) {
   while (connection->socket.is_open() && !connection->unsent.empty()) {
     const long sent = send_some(connection->socket.get(), connection->unsent.data(), connection->unsent.size());
     if (sent < 0) {
-      // a message that was sent before the connection closed, perhaps an abort, explains more than the end of
-      // the connection; the reads return both
+      // a message that was sent before the connection closed may be an abort, which explains more than the
+      // end of the connection; the reads return both
       connection->unsent.clear();
       break;
     }
@@ -425,9 +425,9 @@ void StoreServer::lose(Connection* connection, const char* how) {
   fail(std::move(failure), connection);
 }
 
-// Handles a message in a member's name that the member did not send. All members are told, including this
-// one. The member's socket stays open until the member has closed its end or is silent for too long, since
-// data that arrives after a close could discard the abort in transit.
+// Handles a message that claims to be from a member but is not. All members, including this member, are told.
+// The member's socket stays open until the member has closed its end or is silent for too long, because data
+// that arrives at a closed socket could discard the abort on its way to the member.
 void StoreServer::distrust(Connection* connection) {
   set_member(connection->rank, Member::kLost);
   connection->has_left = true;
@@ -461,12 +461,12 @@ void StoreServer::sweep() {
                      connections_.end());
 }
 
-// Sends heartbeats; ends the connections of silent members, and of peers that take too long to prove that
-// they know the secret.
+// Sends heartbeats. Closes the connection to a silent member, and to a peer that takes too long to prove that
+// it knows the secret.
 void StoreServer::check_times() {
   const int64_t now = now_ns();
-  // this process was suspended (SIGSTOP, or the whole machine), so the members' messages have not been read
-  // yet
+  // this process was suspended (SIGSTOP, or the whole machine slept) and has not yet read the members'
+  // messages, so no member counts as silent
   const bool has_slept = now - last_check_ns_ > options_.heartbeat_limit_ns / 2;
   last_check_ns_ = now;
   for (size_t index = 0; index < connections_.size(); ++index) {

@@ -83,7 +83,7 @@ export function everyInterfaceNotice(options: {
   readonly source: string;
 }): string | undefined {
   const { address, source } = options;
-  // an address with a zone (fe80::1%eth0) is resolved like a name
+  // an address with a zone (fe80::1%eth0) counts as a name, because it must be resolved
   const isNumber = isIP(address) !== 0 && !address.includes('%');
   const isAny = address === '0.0.0.0' || address === '::';
   if (address === 'localhost' || (isNumber && !isAny)) return undefined;

@@ -61,8 +61,9 @@ export interface ArchitectureField {
   /** True if the value is a dimension in the shapes of weights. */
   readonly isSize?: true;
   /**
-   * Returns the value if neither a flag nor a saved model gives one. Absent: the flag's default is used. This
-   * default must describe the computation of saved models that lack the property.
+   * Returns the value that is used if neither a flag nor a saved model gives a value. Without this function,
+   * the flag's default is used. The default must then describe what saved models without this property
+   * compute.
    */
   readonly otherwise?: (known: KnownValues) => unknown;
   /**

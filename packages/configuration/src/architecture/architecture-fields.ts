@@ -147,7 +147,7 @@ export const rotaryScalingFields = {
 /**
  * The architecture fields by flag, in the order of help. This table is the only source for: the flags with
  * help and range checks, the architecture in a run's configuration, the fields that checkpoints save, the
- * fields that a resumed run compares, and the fields that a Hugging Face directory fixes.
+ * fields that a resumed run compares, and the fields that a Hugging Face directory determines.
  */
 export const architectureFields = {
   'num-layers': {

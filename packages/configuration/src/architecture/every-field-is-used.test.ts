@@ -28,8 +28,8 @@ const lines: Readonly<Record<ModelKind, readonly string[]>> = {
 const unused = { key: 'dummyTracks' };
 
 /**
- * Returns the keys of a model's configuration that are read when its stage is built. Building it allocates no
- * memory.
+ * Builds a stage of a model without allocating memory, and returns the keys of the configuration that were
+ * read during this.
  */
 function keysRead(kind: ModelKind): ReadonlySet<string> {
   const read = new Set<string>();

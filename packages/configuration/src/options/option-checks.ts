@@ -98,7 +98,7 @@ function topicOption(topic: OptionTopic): OptionCheck<false> {
   };
 }
 
-/** Returns the option with this name in another topic, or the option for the flag with this name. */
+/** Returns the option that has this name in another topic, or the option of the flag that has this name. */
 function optionElsewhere(name: string, topic?: OptionTopic): string | undefined {
   const key = optionName(name);
   const own = topic === undefined ? undefined : flagsOfTopic.get(topic)!.get(key);

@@ -31,7 +31,8 @@ const objects: Readonly<Record<string, string>> = {
 };
 
 /**
- * Returns the paths at which a flag's value may be. In an object of the same name, the name may be shortened.
+ * Returns the paths at which a flag's value may be. If a value is in a nested object, its name need not
+ * repeat the object's name.
  */
 function listPaths(flag: FlagName): readonly string[] {
   const [object, name] = [objects[flag]!, optionName(flag)];

@@ -110,7 +110,7 @@ export function checkSameArchitecture({ kind, saved, built, path }: CheckSameArc
 
 /**
  * Rejects a model whose architecture config.json of a Hugging Face directory cannot describe. A run that will
- * write such a directory makes this check at its start.
+ * write such a directory calls this function at its start.
  *
  * @throws ConfigurationError MTL_HUGGING_FACE_LAYER_NORM for a BERT with layer norm before each sublayer,
  *   MTL_HUGGING_FACE_ARCHITECTURE for any other property

@@ -88,8 +88,8 @@ export function learningDifferences(
 }
 
 /**
- * Returns a value in the settings of a checkpoint; undefined if an older version did not record the settings
- * that contain it.
+ * Returns a value in the settings of a checkpoint; undefined if an older version saved the checkpoint and did
+ * not record the settings that contain the value.
  */
 function recorded(valueIn: (settings: Settings) => unknown, settings: Settings): unknown {
   try {

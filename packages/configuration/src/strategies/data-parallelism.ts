@@ -59,8 +59,9 @@ export interface DataParallelConfiguration
 const dividesState = ({ divides }: ListedStore): boolean => divides.includes('optimizer');
 
 /**
- * Returns the store for --use-distributed-optimizer: the store that shards the least among the stores with
- * sharded optimizer state. For the switch turned off, the same among the stores without sharded state.
+ * Returns the store that --use-distributed-optimizer selects: among the stores with sharded optimizer state,
+ * the store that shards the least. With the switch turned off, returns the store that shards the least among
+ * the stores without sharded optimizer state.
  */
 const storeOfSwitch = (isDistributed: boolean): ListedStore =>
   Object.values(stores).find((store) => dividesState(store) === isDistributed)!;

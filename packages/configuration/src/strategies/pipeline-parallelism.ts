@@ -43,7 +43,7 @@ export interface LayerLayoutOptions {
 function layerLayout(options: LayerLayoutOptions): LayerLayout {
   const { numLayers, numChunks } = options;
   const layout = chooseLayout(options);
-  // this only checks that a split is possible, which does not depend on costs, so the costs are 0
+  // this call only checks that a split is possible; the result does not depend on costs, so all costs are 0
   partitionLayers({ numLayers, numChunks, layout, work: { embedding: 0, head: 0 } });
   return layout;
 }

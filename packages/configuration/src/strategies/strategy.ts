@@ -135,7 +135,8 @@ export interface SearchedSetting {
   /** The key of the setting in the layouts of a search. */
   readonly key: string;
   /**
-   * True if the setting changes the passes. Times measured with one value then do not apply to other values.
+   * True if the setting changes the passes. Times that were measured with one value of the setting then do
+   * not apply to other values.
    */
   readonly changesPasses: boolean;
   /** Returns the values to try for these sizes of axes, in order. */

@@ -22,8 +22,8 @@ interface CheckSizesOptions {
 }
 
 /**
- * Rejects sizes that no machine could hold, such as a number with additional zeros, before memory is
- * allocated. `mtl plan` reports whether a model fits into a given machine.
+ * Rejects models that would not fit into any machine, for example because the user has typed too many zeros.
+ * This check runs before memory is allocated. `mtl plan` reports whether a model fits into a given machine.
  *
  * @throws ConfigurationError `MTL_TOO_LARGE` with the flags that cause the size
  */

@@ -106,7 +106,7 @@ export class FlagReader {
     return `--${name}${shown}${from}`;
   }
 
-  /** Returns a notice for each given flag of `names`. `reason` says when these flags have no effect. */
+  /** Returns a notice for each given flag of `names`. `reason` describes when these flags have no effect. */
   noticesOfUnused(names: readonly FlagName[], reason: string): readonly string[] {
     return names.filter((name) => this.isGiven(name)).map((name) => `--${name} has no effect ${reason}`);
   }

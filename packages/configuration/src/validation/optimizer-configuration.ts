@@ -145,8 +145,8 @@ function configureLearningRate(
 }
 
 /**
- * Rejects a minimum learning rate above the maximum. Both may come from different sources, such as a preset
- * and the command line, so the error names both sources.
+ * Rejects a minimum learning rate above the maximum. The two values may come from different sources, such as
+ * a preset and the command line, so the error names the source of each.
  */
 function refuseAbovePeak(
   flags: FlagReader,

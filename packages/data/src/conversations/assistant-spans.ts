@@ -2,8 +2,8 @@ import type { ChatMessage, ChatTemplate, TextSpan } from '@mtl/chat-templates';
 import { type Conversation, conversationError, isLearnt } from './conversation.js';
 
 /**
- * The end of an answer for a template that writes nothing after it: the first token of the next turn, or no
- * token.
+ * The end of an answer, for templates that write nothing after the answer. The end is then the first token of
+ * the next turn, or no token.
  */
 export interface UnwrittenEnd {
   /** Special tokens that begin the next turn. Such a token ends the answer before it. */
@@ -149,10 +149,10 @@ const comparedBefore = 16;
 
 /**
  * Finds an answer in the text of a conversation, for a template that changes earlier messages when other
- * messages follow (for example, by omitting their reasoning). Replacing the content of the answer by other
- * words shows its place, because only there the text changes. The answer begins after its generation prompt,
- * or after the part of the prompt that the text contains. It ends with the text that would follow the content
- * if the answer were the last message. Returns undefined unless the text has exactly one such span.
+ * messages follow (for example, by omitting their reasoning). To find the answer, its content is replaced by
+ * other words: the text then changes only at the answer. The answer begins after its generation prompt, or
+ * after the part of the prompt that the text contains. It ends with the text that would follow the content if
+ * the answer were the last message. Returns undefined unless the text has exactly one such span.
  */
 function answerInWhole(options: AnswerInWholeOptions): TextSpan | undefined {
   const { messages, index, whole, render } = options;

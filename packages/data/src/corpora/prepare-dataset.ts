@@ -11,8 +11,8 @@ import { type CorpusFiles, corpusFiles, readDocuments } from './corpus-files.js'
 import type { PlainTextDocuments } from './read-plain-text.js';
 import { DocumentTokenizer, type TokenizedDocuments } from './tokenize-documents.js';
 
-// The amount of text in a batch for a thread. It is large enough that the cost of a message is negligible,
-// and small enough that all threads have work.
+// The number of characters in a batch that is sent to a thread. It is large enough that the cost of sending
+// is negligible, and small enough that all threads get work.
 const threadBatchCharacters = 1 << 18;
 // The amount of text in a batch for this thread. The event loop runs after each batch, so signals are handled
 // within a tenth of a second.
@@ -130,8 +130,8 @@ export async function prepareDataset(options: PrepareDatasetOptions): Promise<Pr
         progress.bytes = bytes;
       },
     });
-    // each thread has two batches: one in progress and one in its queue. Results are written in the order of
-    // the corpus
+    // each thread has two batches, one in progress and one in its queue; the results are written in the order
+    // of the corpus
     const start = (texts: readonly string[]) => documents.tokenize(texts);
     await forEachInOrder({ batches, start, atMost: Math.max(1, 2 * workers), finish: write });
     signal?.throwIfAborted();

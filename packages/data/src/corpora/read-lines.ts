@@ -42,8 +42,8 @@ export interface ReadLinesOptions {
 const batchLines = 4096;
 
 /**
- * Streams the lines of a UTF-8 file (decompressed if the name ends in .gz), with memory for one chunk and one
- * line. Throws `MTL_DATA_CORPUS` for files that cannot be read, are truncated, or are not UTF-8.
+ * Streams the lines of a UTF-8 file (decompressed if the name ends in .gz). Only one chunk and one line are
+ * in memory. Throws `MTL_DATA_CORPUS` for files that cannot be read, are truncated, or are not UTF-8.
  */
 export async function* readLines(options: ReadLinesOptions): AsyncGenerator<CorpusLine, void, undefined> {
   for await (const batch of readLineBatches(options)) yield* batch;

@@ -158,7 +158,7 @@ describe('reading ahead', () => {
       ({ waitedMilliseconds } = loader.statistics);
       await loader.close();
     }
-    // This does not depend on speed: for a batch that is ready, `next` must not wait at all.
+    // this check does not depend on speed, because `next` must not wait at all if a batch is ready
     expect(waitedMilliseconds).toBe(0);
   });
 

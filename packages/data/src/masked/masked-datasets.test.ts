@@ -34,7 +34,7 @@ function vocabulary(name: string, tokens: readonly string[]): Promise<Tokenizer>
   return createTokenizer({ type: 'BertWordPieceLowerCase', vocabFile });
 }
 
-/** Writes documents given as lengths of their sentences; tokens are drawn. */
+/** Writes documents with random tokens, given the lengths of their sentences. */
 function corpus(name: string, documents: readonly (readonly number[])[]): string {
   const prefix = join(directory, name);
   const writer = new IndexedDatasetWriter({ prefix, dtype: 'uint16' });

@@ -205,7 +205,7 @@ export class TokenMasker {
 
   /**
    * Draws the length of an n-gram and reduces it until the n-gram fits. Returns the end index of the n-gram's
-   * members, or their start index if none fits.
+   * tokens. If no n-gram fits, returns the start index.
    */
   #fittingEnd(options: {
     candidate: number;

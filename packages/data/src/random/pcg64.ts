@@ -39,7 +39,7 @@ export class Pcg64 {
    */
   below(count: number): number {
     // products with a low half below this remainder are rejected, because some results would otherwise be too
-    // frequent (Lemire 2019). The products stay below 2^53
+    // frequent (Lemire 2019); all products stay below 2^53
     const least = 2 ** 32 % count;
     for (;;) {
       const product = this.u32() * count;

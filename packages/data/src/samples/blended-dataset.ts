@@ -220,7 +220,7 @@ function checkOversampling(options: {
   }
 }
 
-/** For each sample of a blend, its dataset and its number in this dataset. */
+/** For each sample of a blend, the number of its dataset, and the number of the sample in this dataset. */
 interface BlendIndices {
   /** int16 [size]: the index of the dataset. */
   readonly datasetIndex: Int16Array;

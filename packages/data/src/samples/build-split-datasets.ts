@@ -21,8 +21,8 @@ export interface SplitDatasetsOptions {
    */
   readonly dataCachePath?: string | false | undefined;
   /**
-   * The fraction by which each dataset of a blend gets more samples than its weight requires (0.005, as in
-   * Megatron).
+   * A fraction (0.005, as in Megatron). Each dataset of a blend gets this fraction more samples than its
+   * weight requires.
    */
   readonly blendSurplus?: number;
   readonly onCacheEvent?: ((event: IndexCacheEvent) => void) | undefined;

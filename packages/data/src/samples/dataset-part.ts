@@ -10,8 +10,8 @@ export interface SampleIndexSettings {
   /** `--split`: the weights of train, valid and test (default "1": everything is for training). */
   readonly splitWeights?: string | undefined;
   /**
-   * The tokenizer identifiers in the md5 of cache file names. With Megatron's value, Megatron and this
-   * project can use each other's caches.
+   * The tokenizer identifiers in the md5 of cache file names. With the value that Megatron uses, Megatron and
+   * this project can use each other's caches.
    */
   readonly tokenizerIdentifiers?: PythonJsonValue;
   /**
@@ -116,8 +116,8 @@ function invalidSplit(split: string): ConfigurationError {
 }
 
 /**
- * Returns the first identifiers of a dataset. The md5 of all identifiers is a component of its cache file
- * names. As in Megatron, these first identifiers are the same for all dataset classes.
+ * Returns the identifiers that all dataset classes have. As in Megatron, they come first in the list of
+ * identifiers, and the md5 of the complete list is part of the names of the cache files.
  */
 export function datasetIdentifiers(
   className: string,

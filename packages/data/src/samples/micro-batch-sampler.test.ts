@@ -144,7 +144,8 @@ describe('sampleMicroBatches', () => {
     { consumedSamples: 10 },
     { consumedSamples: -1 },
     { kind: 'cyclic' as const, consumedSamples: 1 },
-    // TypeScript rejects this kind, but JavaScript does not. The kind would never end
+    // JavaScript callers can pass this kind although TypeScript rejects it; without the check, the sampler
+    // would never end
     { kind: 'random' as 'cyclic' },
   ])('refuses %j', (change) => {
     const options = { kind: 'single' as const, totalSamples: 10, microBatchSize: 2, ...change };

@@ -35,8 +35,8 @@ export interface SampleDataset<Batch extends NumberedBatch = TokenBatch> {
   /** Returns a sample as a batch. */
   sample(sample: number): Batch;
   /**
-   * Returns the number of tokens in a sample before its padding, if possible without reading the tokens. Only
-   * datasets whose batches have `lengths` have this function.
+   * Returns the number of tokens in a sample before its padding, without reading the tokens. Undefined if the
+   * dataset cannot know this number, or if its batches have no `lengths`.
    */
   readonly measureLength?: ((sample: number) => number) | undefined;
   /** Returns the documents from which a sample was read. Absent for datasets without document numbers. */

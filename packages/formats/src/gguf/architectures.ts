@@ -74,7 +74,8 @@ const architectures: Readonly<Record<GptTypeName, Architecture>> = {
 
 /**
  * llama.cpp's SmolLM3, which applies no rotary positions in every fourth layer. This interval is a constant
- * in llama.cpp, and GGUF files do not store it. A SmolLM3 whose layers all rotate becomes a Llama.
+ * in llama.cpp, and GGUF files do not store it. A SmolLM3 with rotary positions in every layer is written as
+ * a Llama.
  */
 const smolLm3: Architecture = {
   name: 'smollm3',
@@ -97,8 +98,8 @@ const smolLm3: Architecture = {
 };
 
 /**
- * Returns the model type for writing a GPT. The type in the origin's config.json has precedence if it can
- * describe the model.
+ * Returns the model type for writing a GPT. If the model was loaded from a directory with a config.json, and
+ * if the type in this file can describe the model, the result is this type.
  *
  * @throws CheckpointError MTL_GGUF_ARCHITECTURE for blocks that no supported architecture has
  */

@@ -48,8 +48,7 @@ function ggufName(name: string): string {
 }
 
 /**
- * Returns a tensor with its GGUF name. A matrix with one row, such as the gate of shared experts, becomes a
- * vector.
+ * Gives a tensor its GGUF name. A matrix with one row, such as the gate of shared experts, becomes a vector.
  */
 const renamed = ({ name, shape }: HuggingFaceTensor): HuggingFaceTensor => ({
   name: ggufName(name),

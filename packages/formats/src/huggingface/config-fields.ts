@@ -111,8 +111,8 @@ export function writeConfigFields(
 }
 
 /**
- * Returns the field names that are read but never written, because another name with the same meaning is
- * written.
+ * Returns names of fields that are read but never written. For writing, another name with the same meaning is
+ * used.
  */
 export const listSpellings = (table: readonly ConfigField[]): ReadonlySet<string> =>
   new Set(table.flatMap(({ names, hasSpellings }) => (hasSpellings ? names.slice(1) : [])));

@@ -30,7 +30,10 @@ export interface ModelType {
   readonly className: string;
   /** A name for such models in messages. */
   readonly name: string;
-  /** The programs that train such a model, and their options in place of its directory. */
+  /**
+   * The programs that train such a model, and the options that describe it if the model is not loaded from a
+   * directory.
+   */
   readonly trainedWith: string;
   /**
    * True if transformers.js does not know the cache shapes of this type. Default: transformers.js knows them.

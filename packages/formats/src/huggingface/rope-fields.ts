@@ -85,7 +85,7 @@ class RopeParameters {
   }
 
   /**
-   * Rejects parameters that no supported rope type reads.
+   * Rejects rope parameters that are not known for any supported rope type.
    *
    * @param isPartial true if models of the type may rotate only a part of each head
    * @throws CheckpointError
@@ -346,7 +346,7 @@ function writeScaling(model: KnownProperties): KnownProperties | undefined {
 
 /**
  * Returns the model's properties for rope type `yarn`. As in transformers, attention_factor overrides mscale
- * and mscale_all_dim. Both mscales have an effect only together, and if neither is 0.
+ * and mscale_all_dim. mscale and mscale_all_dim have an effect only if both are given and neither is 0.
  */
 function yarnProperties(parameters: RopeParameters): YarnVariants {
   const originalPositions = parameters.originalPositions();

@@ -8,9 +8,9 @@ import { specifyLora } from './lora-modules.js';
 import { type AdaptedWeight, adaptedWeights } from './lora-weight-names.js';
 
 /**
- * Returns the weights of a model with its adapters merged. The merged model without adapters computes the
- * same up to rounding. A weight is merged in float32 when a caller reads it or a slice of it. Weights without
- * adapters are returned unchanged.
+ * Returns the weights of a model with its adapters merged. Up to rounding, the merged weights compute the
+ * same outputs as the weights with adapters. A weight is merged in float32 when a caller reads it or a slice
+ * of it. Weights without adapters are returned unchanged.
  *
  * @param tensors the tensors of the whole model and its adapters, complete and in float32
  * @throws ConfigurationError MTL_LORA_TARGETS

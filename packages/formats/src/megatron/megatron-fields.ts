@@ -288,7 +288,7 @@ const gptFields: readonly ConfigField[] = [
   },
   {
     ...geluKind,
-    // the kind of GELU has no effect with another activation, and then has its default
+    // if the activation is not GELU, the kind of GELU has no effect and keeps its default
     read: (fields, known) =>
       known.swiglu === true || known.squaredRelu === true ? 'tanh' : geluKind.read(fields, known),
   },

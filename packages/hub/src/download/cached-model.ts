@@ -28,7 +28,8 @@ export async function cachedModel(options: {
       const text = await readFile(join(directory, weightsIndex), 'utf8');
       listWeightFiles(text, { files, name });
     }
-    // a tokenizer may consist of one optional file; other tools may have fetched the model without it
+    // a tokenizer may consist of a single optional file, which may be missing because other tools have
+    // fetched the model without it
     const hasTokenizer = part !== 'tokenizer' || files.has('tokenizer.json') || files.has('vocab.txt');
     return hasTokenizer ? { directory, name, commit, fetchedBytes: 0 } : undefined;
   } catch {

@@ -4,8 +4,9 @@ import { isJsonObject } from '@mtl/errors/files';
 type NamedPart = 'model' | 'configuration' | 'tokenizer' | 'adapter';
 
 /**
- * The part of a model to fetch: all files that training and inference read (`model`), descriptions without
- * weights (`configuration`), the tokenizer, adapters in the format of PEFT, or a single file by its path.
+ * The part of a model to fetch: all files that training and inference need (`model`), the descriptions
+ * without weights (`configuration`), the tokenizer, adapters in PEFT's format, or a single file, which is
+ * named by its path.
  */
 export type ModelPart = NamedPart | { readonly file: string };
 

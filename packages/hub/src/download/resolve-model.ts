@@ -49,9 +49,9 @@ const checks: OptionChecks<ResolveModelOptions> = {
 };
 
 /**
- * Returns the local directory of a model on the Hub. The model is searched in the cache that Hugging Face's
- * tools share, and missing files are fetched. Only files that are needed are fetched, and no pickles. If a
- * download was interrupted, the next call continues it; sizes and hashes are checked.
+ * Returns the local directory of a model on the Hub. The function looks for the model in the cache that
+ * Hugging Face's tools share, and fetches missing files. It fetches only files that are needed, and no
+ * pickles. If a download was interrupted, the next call continues it; sizes and hashes are checked.
  *
  * Without a connection, or with `HF_HUB_OFFLINE`, the model must be in the cache.
  *

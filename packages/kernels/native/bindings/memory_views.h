@@ -20,8 +20,8 @@ inline Napi::Value view_memory(Napi::Env env, void* data, size_t bytes) {
 #endif
 }
 
-// Returns an array of numbers that JavaScript and native code share, with its memory. The memory lives as
-// long as the array, or in WebAssembly as long as the module.
+// Returns an array of numbers that JavaScript and native code share, with its memory. The memory exists as
+// long as the array. In WebAssembly, it exists as long as the module.
 inline Napi::Float64Array create_shared_numbers(Napi::Env env, size_t count, double** memory) {
 #if defined(__wasm__)
   *memory = new double[count]();

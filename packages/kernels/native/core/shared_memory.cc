@@ -39,8 +39,8 @@ struct StepList {
   }
 };
 
-// The limit of tries in `adds_up`. Nested dimensions take a few tries each; the limit ends the search if
-// dimensions are not nested.
+// The maximum number of tries in `adds_up`. If dimensions are nested, each takes only a few tries. The limit
+// ends the search for dimensions that are not nested.
 constexpr int kMaxTries = 10000;
 
 // Returns true if some number of each of the steps from `first` on adds up to `distance`; true after too many

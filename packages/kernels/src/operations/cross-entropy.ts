@@ -115,7 +115,7 @@ export interface CrossEntropyBackwardOptions extends VocabularyColumns {
   readonly vocabularySize?: number | undefined;
   /**
    * Rows with this label have no loss and no gradient, whatever their weight, as in PyTorch. For the mean
-   * over the other rows, give each a weight of 1 / the number of these rows. Default: no label is ignored.
+   * over the other rows, give each of these rows the weight 1 / (their number). Default: no label is ignored.
    */
   readonly ignoreIndex?: number | undefined;
   /** The number of row 0 in error messages, if these rows are a chunk of a larger tensor. Default 0. */

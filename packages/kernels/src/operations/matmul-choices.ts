@@ -90,9 +90,9 @@ interface MatmulChoiceOptions {
 }
 
 /**
- * From now on, makes the matmuls of a device use these algorithms. Every other problem uses cuBLASLt's first
- * algorithm on `cuda`, and the table of measurements on `cpu`. A matmul reports `MTL_MATMUL_CHOICES` if its
- * choice cannot compute it.
+ * Makes the matmuls of a device use these algorithms from now on. Every other problem uses cuBLASLt's first
+ * algorithm on `cuda`, and the table of measurements on `cpu`. A matmul throws `MTL_MATMUL_CHOICES` if the
+ * chosen algorithm cannot compute it.
  *
  * @throws KernelError `MTL_MATMUL_CHOICES` for text that is not a choice; `MTL_DEVICE` unless the device is
  *   open; `MTL_CAPTURE` while a graph is recorded

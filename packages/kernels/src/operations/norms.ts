@@ -93,8 +93,9 @@ export interface RmsNormForwardOptions {
 }
 
 /**
- * output = input * rstd * weight over the last dimension (Zhang and Sennrich 2019), computed in float32. With
- * views from `splitProjection`, it normalizes the queries or keys of every head, and H is the head size.
+ * output = input * rstd * weight over the last dimension (Zhang and Sennrich 2019), computed in float32. If
+ * the tensors are views from `splitProjection`, the operation normalizes the queries or keys of every head,
+ * and H is the head size.
  *
  * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, and for a strided view whose
  *   last dimension is not contiguous

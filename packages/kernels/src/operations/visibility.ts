@@ -30,8 +30,8 @@ export interface Visibility {
   readonly keyMask?: Tensor | undefined;
   /**
    * Samples of different lengths instead of B samples with the same length. Operands have T rows instead of
-   * [S, B], and a query attends only to keys of its own sample. Not with `firstQuery`, `firstKey`, `keyStart`
-   * and `keyMask`.
+   * [S, B], and a query attends only to keys of its own sample. Must not be combined with `firstQuery`,
+   * `firstKey`, `keyStart` or `keyMask`.
    */
   readonly packed?: PackedSamples | undefined;
 }

@@ -18,7 +18,10 @@ const allCases = caseTables
   .filter(({ benchmark }) => benchmark === undefined);
 const cases = allCases.filter(({ isOnlyForHost }) => !isOnlyForHost);
 const casesOfHost = allCases.filter(({ isOnlyForHost }) => isOnlyForHost);
-/** Attention at the position in a tensor, attention sinks, and AdamW with states of fewer bits, are computed on the host alone. */
+/**
+ * Attention at the position in a tensor, attention sinks, and AdamW with states of fewer bits, are computed
+ * on the host alone.
+ */
 const operationsOfHost = [
   'attention_cached',
   'attention_sink_backward',

@@ -64,7 +64,10 @@ function makeBatch(samples: readonly number[], { room = 2 * samples.length + 1 }
   };
 }
 
-/** Returns the losses of a micro-batch. Each kind is the sum of its elements with their factors. */
+/**
+ * Returns the losses of a micro-batch. The loss of each kind is the sum of its elements, multiplied by their
+ * factors.
+ */
 function takeLosses(stage: BertStage, microBatch: number): Record<string, number> {
   const sums = stage.takeLosses(microBatch).map(({ name, losses, weights, dispose }) => {
     const factors = weights.toArray();

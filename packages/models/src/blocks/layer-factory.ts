@@ -112,7 +112,7 @@ export class LayerFactory {
   /**
    * Returns this process's slice of a sequence.
    *
-   * `divides`: true if the call shards the sequence whenever training does
+   * `divides`: true if this call shards the sequence in all cases in which training shards it
    *
    * @throws ConfigurationError MTL_TENSOR_PARALLEL_SIZE if the length is not divisible by the number of
    *   processes

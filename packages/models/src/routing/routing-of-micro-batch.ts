@@ -42,8 +42,8 @@ export class RoutingOfMicroBatch {
   }
 
   /**
-   * True if rows count in the loads of experts. This is the case only in the forward pass of training, so
-   * that recomputation does not count rows twice.
+   * True if the routed rows count in the loads of experts. This is the case only in the forward pass of
+   * training, so that recomputation does not count rows twice.
    */
   get countsLoads(): boolean {
     return this.#isTraining && this.#isForward;

@@ -324,8 +324,8 @@ export abstract class TransformerStage<
   }
 
   /**
-   * Releases resources that passes share, except parameters, which their owner disposes of. Call it between
-   * passes.
+   * Releases the resources that passes share. The owner of the parameters disposes of the parameters. Call
+   * this function only between passes.
    */
   dispose(): void {
     this.positionTables.dispose();
@@ -400,8 +400,8 @@ export abstract class TransformerStage<
   }
 
   #makePositions(batch: Batch, { training }: { readonly training: boolean }): Positions {
-    // evaluation of a complete model keeps no activations, so sharding the sequence would save nothing.
-    // Without sharding, any length is valid
+    // an evaluation of a complete model keeps no activations, so sharding the sequence would save no memory;
+    // without sharding, any length is valid
     const divides = training || !this.isFirst || !this.isLast;
     return this.factory.positions({ length: this.activationRows(batch)[0], divides });
   }

@@ -13,7 +13,7 @@ interface AgreeOnPlacementOptions {
 
 /**
  * Returns the rank of each chunk, in the order of the model, given the chunks of each rank. All ranks of the
- * group call it.
+ * group must call this function.
  *
  * @throws UsageError `MTL_STAGE` for a chunk that is first or last in the wrong place
  * @throws ConfigurationError `MTL_PIPELINE_STAGES`, on all ranks, unless every chunk is on exactly one rank

@@ -4,10 +4,10 @@ import type { Stage, StageForward, StageLoss, Upload } from '../stage.js';
 import type { RecordingRules } from './recording-rules.js';
 
 /**
- * Tensors on a device with fixed addresses, so that new values can be copied into them for each launch. A
- * tensor is identified by its position in the order of uploads and copies, its shape and its dtype. Tensors
- * marked by `keep` exist until the end. Other tensors are replaced if the next upload at their position has
- * another shape or dtype.
+ * Tensors on a device. Their addresses are fixed, so that new values can be copied into them before each
+ * launch. A tensor is identified by its position in the order of uploads and copies, its shape and its dtype.
+ * Tensors marked by `keep` exist until the end. Other tensors are replaced if the next upload at their
+ * position has another shape or dtype.
  */
 class FixedTensors {
   readonly #kept = new Map<string, Tensor>();
@@ -337,7 +337,7 @@ export class GraphSlot<Batch> {
       this.#memory.dispose();
       this.#hasMemory = false;
     } catch (error) {
-      // losses of this step may still use this memory, so the release is tried again before every pass
+      // losses of this step may still use this memory, so the release is tried again before the next pass
       if (!(error instanceof KernelError) || error.code !== 'MTL_ARGUMENT') throw error;
     }
   }

@@ -33,8 +33,8 @@ export interface PipelineOptions<Batch> {
    */
   readonly replicas?: ProcessGroup | undefined;
   /**
-   * The rank of each chunk, if the caller knows it. The ranks then do not compare their chunks, which is
-   * necessary in a dry run of one rank. Default: the ranks compare their chunks.
+   * The rank of each chunk, if the caller knows it. The ranks then do not compare their chunks. A dry run
+   * needs this, because it has only one rank. Default: the ranks compare their chunks.
    */
   readonly placement?: readonly number[] | undefined;
   /** The dtype of the boundary tensors. Default float32. */

@@ -22,7 +22,7 @@ interface TracedRank {
 const microsecond = 1000;
 
 /**
- * Reads the training steps from a trace of `mergeTraces`.
+ * Reads the training steps from the text of a trace that `mergeTraces` has made.
  *
  * `name`: the name of the trace in errors and pictures
  *
@@ -65,7 +65,7 @@ function readSpan({ cat, ts, dur, args }: Fields): RecordedSpan | undefined {
     number === undefined || (Number.isSafeInteger(number) && (number as number) >= 0);
   const isWhole = typeof cat === 'string' && isTime(ts) && isTime(dur);
   if (!isWhole || !isNumber(chunk) || !isNumber(microBatch)) return undefined;
-  // not checked here: measureStep ignores kinds that are not passes
+  // the kind is not checked here, because measureStep ignores kinds that are not passes
   const kind = cat as RecordedSpan['kind'];
   const startNs = ts * microsecond;
   return { kind, chunk, microBatch, startNs, endNs: startNs + dur * microsecond };

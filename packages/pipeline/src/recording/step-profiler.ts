@@ -49,8 +49,8 @@ export interface StepListener extends PipelineRecorder {
 }
 
 /**
- * Records some steps of a training run, and writes their trace after the last recorded step. For other steps,
- * the cost is a comparison per pass.
+ * Records some steps of a training run, and writes their trace after the last recorded step. In steps that
+ * are not recorded, it costs one comparison for each pass.
  */
 export class StepProfiler implements StepListener {
   readonly #options: StepProfilerOptions;

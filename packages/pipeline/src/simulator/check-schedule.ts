@@ -20,8 +20,9 @@ export interface ScheduleProblem {
    * The kind of problem:
    * - `shape`: a placement or an action has a rank, chunk or micro-batch that does not exist
    * - `misplaced`: an action of a chunk is on another rank than the chunk
-   * - `repeated`, `missing`: not exactly one forward, and either one B or one I and one W
-   * - `order`: a pass comes before its input on the same rank
+   * - `repeated`, `missing`: a micro-batch does not have exactly one F on a chunk, and exactly one B or one I
+   *   and one W
+   * - `order`: a pass comes before the pass on the same rank that makes its input
    * - `deadlock`: ranks wait for each other
    */
   readonly kind: 'shape' | 'misplaced' | 'repeated' | 'missing' | 'order' | 'deadlock';
@@ -39,8 +40,8 @@ const mostProblems = 20;
 
 /**
  * Returns the first 20 problems of a schedule. An empty list proves that every chunk runs forward and
- * backward of every micro-batch exactly once, in an order that every rank can follow to the end. The
- * assumptions about communication are described at `runInOrder`. A valid schedule may still block if receives
+ * backward of every micro-batch exactly once, in an order that every rank can follow to the end. The comment
+ * of `runInOrder` describes the assumptions about communication. A valid schedule may still block if receives
  * are not posted early, or if sends wait for their receives.
  */
 export function checkSchedule(schedule: PipelineSchedule): readonly ScheduleProblem[] {

@@ -40,8 +40,8 @@ export function readLastStart(directory: string): DataBefore | undefined {
 }
 
 /**
- * Returns the record in a run folder, or the reason why the record cannot be read. Returns neither without a
- * record.
+ * Returns the record in a run folder, or the reason why the record cannot be read. If there is no record, the
+ * result has neither.
  */
 function readRecord(directory: string): { readonly record?: RunRecord | undefined; readonly why?: string } {
   try {

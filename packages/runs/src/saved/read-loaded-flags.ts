@@ -60,8 +60,8 @@ async function readFlagsOfModel(flags: ResolvedFlags): Promise<LoadedFlags | und
 }
 
 /**
- * Returns the checkpoint that will be loaded. Only its manifest is read here, because loading checks its
- * other files.
+ * Returns the checkpoint that will be loaded. Only the manifest is read here; the other files are checked
+ * when the checkpoint is loaded.
  */
 async function savedIn(load: string, values: Flags): Promise<SavedCheckpoint | undefined> {
   const { save, 'ckpt-step': step } = values;
@@ -126,7 +126,9 @@ function readProgress({ state, path }: SavedCheckpoint['checkpoint']): BatchPosi
   return { iteration, consumedSamples };
 }
 
-/** Flags of files for metrics. A run that continues in its own folder keeps writing to these files. */
+/**
+ * The flags that name files for metrics. A run that continues in its own folder keeps writing to these files.
+ */
 const placesOfCurves: readonly string[] = ['tensorboard-dir', 'metrics-jsonl'];
 
 function flagsOfTraining(flags: Flags, { isSameRun }: { readonly isSameRun: boolean }): Flags {

@@ -60,8 +60,8 @@ export async function beginReports(
   const numParameters = recipe.numParameters(model);
   const flopsShape = describeFlopsShape(configuration, model);
   const numAdapted = recipe.adapters.numParameters(configuration, model);
-  // bytes of a checkpoint, as a lower bound. Each weight takes 4 bytes in float32. A trained weight takes
-  // another 8 bytes for AdamW's two moments, or 4 bytes for Muon's momentum
+  // bytes of a checkpoint, as a lower bound: each weight takes 4 bytes in float32, and each trained weight
+  // takes another 8 bytes for AdamW's two moments, or 4 bytes for Muon's momentum
   const numTrained = numAdapted ?? numParameters;
   const numStates = configuration.optimizer.muon === undefined ? 2 : 1;
   const numBytes = 4 * (numParameters + numStates * numTrained);

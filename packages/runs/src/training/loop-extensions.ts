@@ -104,7 +104,7 @@ export function samplesOfStep(
   const { count } = shareOfSampler(sampler);
   const microBatches = sampleMicroBatches({
     ...sampler,
-    // this multiple gives epochs the same samples as on the ranks
+    // with this multiple, an epoch has the same samples as on the ranks
     epochMultiple: sampler.epochMultiple ?? microBatchSize * count,
     consumedSamples: step.consumedSamples,
     microBatchSize: 1,

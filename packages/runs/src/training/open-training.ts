@@ -161,8 +161,8 @@ function pretraining(run: OpenedRun, parts: PretrainingComponents): Pretraining 
     for (const reporter of reporters.all) reporter.message?.(text);
   };
   const isFirstReplica = processes.shareOfBatch.index === 0;
-  // all data-parallel replicas have the same model, so only the first generates a sample. An exception are
-  // replicas that need experts or slices of parameters from other ranks
+  // all data-parallel replicas have the same model, so only the first replica generates a sample, unless
+  // replicas need experts or slices of parameters from other ranks
   const isSpread =
     isCopySpreadOverShares(processes.mesh) || optimizerSharing(configuration.parallel).store.releasesValues;
   const show = async ({ isBrief }: { readonly isBrief: boolean }): Promise<ModelSample | undefined> => {

@@ -105,7 +105,7 @@ async function trainInJob(flags: ParsedFlags, how: ProgramOfJob): Promise<void> 
   try {
     await train(await withFlagsOfLoad(flags, joined, console.log), { ...how, joined });
   } catch (error) {
-    // ends the other processes with this error, so that they do not wait for this process
+    // ends the other processes with this error; otherwise they would wait for this process
     joined.world?.abort(error as Error);
     throw error;
   }

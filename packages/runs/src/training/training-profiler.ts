@@ -31,7 +31,7 @@ export function trainingProfiler({
   const operations = planning.profileOperations({
     ...profile,
     waitedSeconds: () => waitedSeconds(processes.groups),
-    // all ranks measure at the same time, as in a normal step, because they share processor and memory
+    // all ranks measure at the same time, because they share processor and memory in a normal step, too
     onMessage,
   });
   return new BothListeners(operations, trace);

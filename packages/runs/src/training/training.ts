@@ -160,9 +160,9 @@ export class Training<Batch, Configuration, Reporters extends RunReporters = Run
   }
 
   /**
-   * Trains to the end or until a signal, with saves and evaluations as configured. Yields each step after its
-   * evaluation and save. After its final state is saved, returns how the run ended. All ranks must iterate
-   * over all steps, or leave the loop after the same step.
+   * Trains to the end or until a signal, and saves and evaluates as configured. Yields each step after the
+   * step's evaluation and save. After the final state has been saved, returns how the run ended. All ranks
+   * must iterate over all steps, or leave the loop after the same step.
    *
    * @throws ConfigurationError `MTL_OPTION`; UsageError `MTL_RUN_OVER` if a caller has iterated over the
    *   steps before, completely or not
@@ -187,7 +187,7 @@ export class Training<Batch, Configuration, Reporters extends RunReporters = Run
     } catch (error) {
       end = undefined;
       log?.fail(error, this.trainer.progress);
-      // ends the other processes with this error, so that they do not wait for this process
+      // ends the other processes with this error; otherwise they would wait for this process
       ownWorld?.abort(error as Error);
       throw error;
     } finally {

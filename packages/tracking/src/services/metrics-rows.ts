@@ -39,7 +39,10 @@ export class MetricsRows {
     return this.#count;
   }
 
-  /** Reads the next rows, `limit` at most; no rows if the file has no more rows yet or does not exist. */
+  /**
+   * Reads the next rows, `limit` at most; Returns no rows if the file does not exist or has no further rows
+   * yet.
+   */
   async read({ limit, isOver }: ReadRowsOptions): Promise<MetricsRow[]> {
     let file: FileHandle;
     try {

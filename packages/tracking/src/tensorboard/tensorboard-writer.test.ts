@@ -58,8 +58,8 @@ function points(): Map<string, number> {
 }
 
 /**
- * Returns the points that a TensorBoard shows if it has shown `shown` and then reads a file: the start of a
- * session drops the points from its step on.
+ * Returns the points that TensorBoard shows after it reads a file, if it showed the points `shown` before. At
+ * the start of a session, TensorBoard drops all points from the session's step on.
  */
 function shownAfter(path: string, shown: ReadonlyMap<string, number> = new Map()): Map<string, number> {
   const kept = new Map(shown);

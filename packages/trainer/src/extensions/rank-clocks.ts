@@ -5,13 +5,13 @@ export interface RankClock {
   /** Starts to measure. */
   resume(): void;
   /**
-   * Stops measuring until `resume`. Callers use it around work whose duration differs between ranks, such as
-   * an evaluation.
+   * Stops measuring until `resume`. Callers call `pause` before work whose duration differs between ranks,
+   * such as an evaluation, and `resume` after it.
    */
   pause(): void;
   /**
-   * Runs `passes`, which enqueue the work of a step, and measures them. Absent if the clock measures without
-   * wrapping the passes.
+   * Runs `passes`, which enqueue the work of a step, and measures them. Absent if the clock can measure
+   * without this function.
    */
   passes?(iteration: number, passes: () => void): void;
   /** Marks the end of a step. All ranks call it for the same steps. */
@@ -113,7 +113,7 @@ export class DeviceClock implements RankClock {
     this.#measured = { iteration, times: this.#waits.measure(passes) };
   }
 
-  /** Nothing to do: only `passes` measures, and a step that is left out runs no passes. */
+  /** Does nothing, because only `passes` measures, and a step that is left out runs no passes. */
   resume(): void {}
 
   pause(): void {}

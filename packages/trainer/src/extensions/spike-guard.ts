@@ -55,8 +55,8 @@ export interface SpikeGuardOptions {
   readonly window: number;
   /**
    * A loss is a spike if it exceeds the median by more than `factor` standard deviations, which are estimated
-   * from the median absolute deviation. The limit for gradient norms has 4 times this distance. From the
-   * third consecutive high step on, both distances are divided by 4.
+   * from the median absolute deviation. For gradient norms, the limit is 4 times as far above the median.
+   * From the third consecutive high step on, both limits are a quarter as far above the median.
    */
   readonly factor: number;
   /**
@@ -100,8 +100,8 @@ const decisionWords = { update: 'reported', skip: 'skipped', 'roll-back': 'not t
 
 /**
  * Detects steps whose loss or gradient norm is far above its recent values, and refuses their updates if the
- * policy requires it. The guard also records the values of spikes, so a level that lasts for half a window is
- * no longer a spike.
+ * policy requires it. The values of spikes are also recorded as recent values. Therefore a high level that
+ * lasts for half a window is no longer a spike.
  */
 export class SpikeGuard implements TrainerExtension {
   readonly name = 'spikes';

@@ -99,8 +99,8 @@ export interface TrainerExtension {
   /** Wraps a phase of a step. It must call `body` exactly once and return its result. */
   span?<Result>(part: StepSpan, body: () => Result): Result;
   /**
-   * Returns true if a step should be computed again because its results are out of bounds or not finite.
-   * Records nothing.
+   * Returns true if a step should be computed again because its results are out of bounds or not finite. The
+   * method must not record the step.
    */
   isSuspicious?(step: Pick<MeasuredStep, 'loss' | 'gradientNorm'>): boolean;
   /** Returns the results with which the step continues. The extension may compute the step again first. */

@@ -59,8 +59,8 @@ export class MetricsJsonlWriter implements MetricsSink {
   readonly #now: () => Date;
   #descriptor: number | undefined;
   /**
-   * The iteration of the file's last record, and the byte at which the record starts, if the record is an
-   * evaluation.
+   * The iteration of the file's last record, and the byte at which this record starts. Undefined if the last
+   * record is not an evaluation.
    */
   #lastValidation: { readonly iteration: number; readonly start: number } | undefined;
 
@@ -226,8 +226,8 @@ async function dropLinesBeyond(path: string, lastIteration: number): Promise<Fou
     let lineNumber = 0;
     for await (const line of createInterface({ input: createReadStream(path), crlfDelay: Infinity })) {
       lineNumber += 1;
-      // a killed run can leave an incomplete last line. An invalid line before other lines means that the
-      // file is not a metrics file
+      // a killed run can leave an incomplete last line; but if an invalid line is followed by other lines,
+      // the file is not a metrics file
       if (torn !== undefined) throw notOurs(path, torn);
       const record = parseRecord(line);
       if (record === undefined) torn = lineNumber;

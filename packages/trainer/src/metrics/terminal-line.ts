@@ -9,7 +9,7 @@ export interface TerminalStream {
 
 interface TerminalLineOptions {
   readonly stream: TerminalStream;
-  /** Other streams to the same terminal, such as `process.stderr`. Their lines stay intact. */
+  /** Other streams to the same terminal, such as `process.stderr`. Their output is not overwritten. */
   readonly others?: readonly TerminalStream[];
 }
 
@@ -18,7 +18,7 @@ const usualColumns = 80;
 
 /**
  * A line at the bottom of a terminal that is redrawn in place. Output to its stream, or to another stream of
- * the same terminal, appears above the line. The line is removed when the process ends, however it ends.
+ * the same terminal, appears above the line. The line is removed when the process ends, for whatever reason.
  */
 export class TerminalLine {
   readonly #stream: TerminalStream;

@@ -112,8 +112,8 @@ function describeOurs() {
 }
 
 const steps = ['--iters', values.iters, '--warmup', values.warmup, '--dtype', dtype];
-// the host makes the initial weights, and otherwise does nothing in a step that takes time. PyTorch also uses
-// all cores
+// the host makes the initial weights, and does nothing else in a step that takes time; PyTorch also uses all
+// cores
 const threads = String(availableParallelism());
 const measureOurs = (preset) => (microBatch) =>
   runMeasurement({

@@ -33,8 +33,8 @@ if (!(seconds > 0)) {
   process.exit(2);
 }
 /**
- * Returns options that end a program after `limit` seconds. SIGKILL is needed: a test runner ignores other
- * signals while a GPU works.
+ * Returns options that end a program after `limit` seconds. SIGKILL is needed, because a test runner ignores
+ * other signals while a GPU computes.
  */
 const endedAfter = (limit) =>
   Number.isFinite(limit) ? { timeout: Math.max(1, Math.round(1000 * limit)), killSignal: 'SIGKILL' } : {};

@@ -7,7 +7,7 @@ interface CorpusPlace {
   readonly sentence: number;
 }
 
-// shorter sentences do not show from which work they come, and longer sentences fill a complete sequence
+// shorter sentences do not show from which work they come; longer sentences would fill a complete sequence
 const shortest = 40;
 const longest = 240;
 // The minimum distance of two sentences in a work. Closer sentences may continue each other.
@@ -254,8 +254,8 @@ interface ReplacedWord {
 }
 
 /**
- * Replaces a word in a work's text. The new word is about equally common. The work does not use it, but one
- * of the least similar works does. Undefined if no word can be replaced.
+ * Replaces a word in a work's text. The new word is about as common as the old word. The work itself does not
+ * use the new word, but one of the least similar works does. Returns undefined if no word can be replaced.
  */
 export function replaceWord(options: {
   readonly text: string;

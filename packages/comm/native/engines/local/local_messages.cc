@@ -68,8 +68,8 @@ Status LocalCommunicator::receive(Operation* operation, Call* call) {
 }
 
 // Waits until a slot can be read (receive) or filled (send). `operation.peer` is a position in this
-// communicator. `call->operation` may name another position, if the members of a host belong to a larger
-// group.
+// communicator. The position in `call->operation` may differ, because the members of a host may belong to a
+// larger group.
 Status LocalCommunicator::wait_for_message(const Operation& operation, Mailbox* box, Call* call) {
   const int peer = operation.peer;
   const bool is_written = operation.kind == OperationKind::kReceive;

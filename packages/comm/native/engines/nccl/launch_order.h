@@ -1,6 +1,6 @@
-// The order in which a process launches collectives of all its groups: the order in which the program started
-// them. All members start the operations of their common groups in the same order. Two devices can therefore
-// never deadlock because they launched the kernels of two communicators in different orders.
+// Makes a process launch the collectives of all its groups in the order in which the program started them.
+// This prevents a deadlock: two devices that launch the kernels of two communicators in different orders
+// would wait for each other. All members start the operations of their common groups in the same order.
 #pragma once
 
 #include <cstdint>

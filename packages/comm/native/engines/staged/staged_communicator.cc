@@ -124,8 +124,9 @@ Status StagedCommunicator::wait_for_input(const Transfer& transfer, Call* call) 
   return ok_status();
 }
 
-// Copies the result to the device after earlier kernels that use its memory. The compute stream waits for the
-// copy, so all later work sees the result, and memory that is released from now on is not reused too early.
+// Copies the result to the device, after all earlier kernels that use the result's memory. The compute stream
+// waits for the copy, so all later work sees the result, and memory that is released from now on is not
+// reused too early.
 bool StagedCommunicator::bring_back(const Operation& operation, const Transfer& transfer) {
   void* const stream = device_.stream(MTL_STREAM_COPY);
   return device_.wait_event(stream, transfer.started) == 0 &&

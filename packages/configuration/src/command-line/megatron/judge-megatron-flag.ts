@@ -10,7 +10,10 @@ export interface MegatronFlag {
   readonly why: string;
   /** Advice for a user who needs the flag's function; undefined for a flag that is always accepted. */
   readonly remedy: string | undefined;
-  /** Values with which a rejected flag is accepted, because these values describe what this project does. */
+  /**
+   * Values with which a flag is accepted although the flag is rejected otherwise. These values describe what
+   * this project does in any case.
+   */
   readonly harmless: readonly string[];
   /** The least and the largest number of values; undefined for a flag that is always rejected. */
   readonly takes: readonly [least: number, most: number] | undefined;
@@ -27,7 +30,7 @@ const harmlessWith: Readonly<
   },
 };
 
-/** Parses the table of unsupported flags, in its order. Names of prefixes keep their `*`. */
+/** Parses the table of unsupported flags, and keeps its order. The name of a prefix keeps its `*`. */
 function readTable(table: string): ReadonlyMap<string, MegatronFlag> {
   const flags = new Map<string, MegatronFlag>();
   let [why, advice] = ['', ''];

@@ -151,8 +151,8 @@ export function checkCount(value: unknown, name: string): number {
 }
 
 function readBytes(options: { descriptor: number; position: number; length: number }): Buffer {
-  // each page has its own buffer, so a text beyond the end of its page is also beyond the end of the buffer,
-  // which is an error
+  // each page has its own buffer; a text that extends beyond its page therefore also extends beyond the
+  // buffer, which is an error
   const bytes = Buffer.allocUnsafeSlow(options.length);
   if (readFully(options.descriptor, bytes, options.position) === bytes.length) return bytes;
   throw new Error('it became shorter while it was read');

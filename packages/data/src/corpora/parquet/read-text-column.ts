@@ -36,7 +36,7 @@ interface ReadTextColumnOptions {
 }
 
 /**
- * Opens a file and returns the texts of a column in order, with memory for one page and a dictionary. The
+ * Opens a file and returns the texts of a column in order. Only one page and a dictionary are in memory. The
  * numbers of rows and values in the footer must match the pages, so that a damaged file never results in
  * fewer texts without an error. Throws `MTL_DATA_CORPUS` with the row or row group. The file stays open until
  * the last text has been read.
@@ -102,8 +102,8 @@ function decodeRow(options: {
     return corpusError({ ...bad, what: `${at()} is longer than ${maximumTextBytes} bytes`, remedy });
   }
   const text = decode(value);
-  // the decoder replaces bytes that are not UTF-8 by U+FFFD. Only texts with this character are checked,
-  // because the check is slower than decoding
+  // the decoder replaces bytes that are not UTF-8 by U+FFFD; only texts with this character are checked,
+  // because a check of all texts would take longer than decoding
   if (text.includes(replacement) && !isUtf8(value)) {
     return corpusError({
       ...bad,

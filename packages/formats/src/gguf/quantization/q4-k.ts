@@ -5,8 +5,8 @@ const blockBytes = 144;
 const search = { maxLevel: 15, firstStep: -1, numSteps: 20 };
 
 /**
- * Codec of Q4_K: blocks of 256 values in 8 sub-blocks. A block has two float16 units, of scales and of
- * offsets, 12 bytes with 8 scales and 8 offsets of 6 bits, and 256 levels of 4 bits (ggml's block_q4_K and
+ * Codec of Q4_K: blocks of 256 values in 8 sub-blocks. A block has two float16 units (one for scales, one for
+ * offsets), 12 bytes with 8 scales and 8 offsets of 6 bits, and 256 levels of 4 bits (ggml's block_q4_K and
  * its reference quantization).
  */
 export const q4K: Codec = {

@@ -74,7 +74,7 @@ async function withScaling(stated: Fields, file: GgufFile, fields: MetadataField
 /**
  * Returns the scalings of Llama 3 that may have produced these factors. The largest factor is the scaling of
  * long wavelengths. A wavelength between the bounds determines the original number of positions. Without such
- * a wavelength, usual numbers of positions are tried, and every match is valid.
+ * a wavelength, the function tries usual numbers of positions, and every number that matches is a result.
  */
 function listScalings(factors: Float32Array, base: number): readonly Fields['rope_scaling'][] {
   const factor = shortestDecimal(Math.max(...factors));
@@ -136,8 +136,8 @@ export async function readGguf(path: string): Promise<GgufGpt> {
     checkExperts(file, configuration.numExperts);
     checkWeightSizes({
       ...configuration,
-      // not checked here, because routers have other names than in the transformers library. `checkExperts`
-      // has compared them
+      // the number of experts is not checked here, because routers have other names than in the transformers
+      // library; `checkExperts` has already compared it
       numExperts: undefined,
       weights: file,
       stated: { fields: json, table: modelTypes[modelType].fields },

@@ -7,7 +7,7 @@ import { type ModelGraph, type NamedFeedForward, takeFloats } from './layer-scop
 
 type Router = ExpertsSpecification['router'];
 
-/** The experts of each row, as `MoE` takes them. */
+/** The experts of each row, in the form that the operator `MoE` expects. */
 interface Routing {
   /**
    * [N, E], of the activations' type: the logarithms of the weights of k experts, and `unchosen` elsewhere.
@@ -25,8 +25,8 @@ const smallest = 1e-37;
 
 /**
  * Chooses the k experts of each row as training does, in float32. `MoE` applies a softmax to the k largest
- * logits, so it gets the logarithms of weights; where they add up to another number than 1, the sums of the
- * experts are multiplied by it.
+ * logits, so it gets the logarithms of the experts' weights. If the weights of a row do not add up to 1, the
+ * output of `MoE` is multiplied by their sum.
  */
 export function routeTokens(
   model: ModelGraph,

@@ -16,11 +16,11 @@ interface ByteMatrix {
 }
 
 /**
- * Returns a matrix [O, I] in bytes u, transposed to [I, O], where a weight of row o is about scale[o] * (u -
- * 128): the largest magnitude of a row becomes 127. The bytes have no sign: products of signed and unsigned
- * bytes are saturated to 16 bits by CPUs without VNNI, which changes results.
+ * Quantizes a matrix [O, I] to bytes u, and transposes it to [I, O]. A weight of row o is about scale[o] * (u
+ * - 128), with a scale that maps the largest magnitude of the row to 127. The bytes are unsigned, because
+ *   CPUs without VNNI saturate products of signed and unsigned bytes to 16 bits, which would change results.
  *
- * Memory: a byte for each weight of the matrix, since `MatMulInteger` reads it transposed.
+ * Memory: one byte for each weight of the matrix, because it must be transposed for `MatMulInteger`.
  */
 export function storeBytes(weight: WeightTensor): ByteMatrix {
   const [outputs, inputs] = weight.shape as [number, number];
@@ -59,7 +59,10 @@ interface ScaledRows {
   readonly scales: Float32Array;
 }
 
-/** Returns a matrix whose bytes `convert` makes of its rows. Scales are kept from when the bytes are read. */
+/**
+ * Returns a matrix that is stored as bytes, which `convert` makes from the rows. The scales are known and
+ * kept as soon as the bytes have been read.
+ */
 function storeRows(
   { name, shape, read }: WeightTensor,
   storedShape: readonly number[],

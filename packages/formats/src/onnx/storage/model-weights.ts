@@ -34,7 +34,8 @@ export class ModelWeights {
   }
 
   /**
-   * Returns a parameter as an array of another shape: of the same size, or its first values.
+   * Returns a parameter with another shape. If this shape has fewer values than the parameter, the result is
+   * the parameter's first values.
    *
    * @throws UsageError MTL_HUGGING_FACE_TENSOR for a parameter that is missing or too small
    */

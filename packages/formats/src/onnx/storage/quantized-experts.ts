@@ -14,7 +14,8 @@ interface QuantizedExperts extends ExpertLayers {
 }
 
 /**
- * Applies experts whose matrices are in integers of some bits, with scales for each row or for blocks of it.
+ * Applies experts whose matrices are quantized to integers, with a scale for each row or for each block of a
+ * row.
  */
 export function applyQuantizedExperts(
   graph: GraphBuilder,

@@ -47,9 +47,9 @@ struct MtlDeviceApi {
   // Otherwise returns 0.
   int (*refuse_in_graph)(const char* what);
   // Counts operations in which the device may wait for another process. 1 means that an operation starts and
-  // the compute stream does not wait for it. -1 means that the operation has ended, or that the stream waits
-  // for it. In between, no memory is returned to the driver, because this would wait for the device, and the
-  // process might wait for itself.
+  // that the compute stream does not wait for it. -1 means that the operation has ended, or that the stream
+  // now waits for it. Between these calls, no memory is returned to the driver, because this would wait for
+  // the device, and the device might wait for this process.
   void (*keep_memory)(int32_t change);
 };
 

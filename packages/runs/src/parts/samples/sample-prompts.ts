@@ -24,9 +24,9 @@ interface SamplePromptOptions {
 }
 
 /**
- * Returns the tokens of a prompt from the first sample of the data. The prompt starts at a document, at a
- * line, at a sentence, or at the start of the sample: the first of these positions that leaves enough tokens.
- * Returns undefined without usable tokens.
+ * Returns the tokens of a prompt from the first sample of the data. The prompt starts at the first start of a
+ * document; if too few tokens follow, at the start of a line, then of a sentence, then of the sample. Returns
+ * undefined if there are no usable tokens.
  */
 export function samplePrompt({ dataset, tokenizer }: SamplePromptOptions): number[] | undefined {
   const tokens = dataset?.sample(0).tokens;
@@ -44,7 +44,8 @@ export function samplePrompt({ dataset, tokenizer }: SamplePromptOptions): numbe
 }
 
 /**
- * Returns the index at which a line begins, or a sentence if no line begins in the text; 0 without either.
+ * Returns the index of the token at which the first line begins, or the first sentence if no line begins in
+ * the text. Returns 0 if neither begins.
  */
 function startInside(tokens: Int32Array, tokenizer: Tokenizer): number {
   let before = '';

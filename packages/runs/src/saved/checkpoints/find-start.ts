@@ -220,8 +220,9 @@ async function openAgreed(
 }
 
 /**
- * Returns true if every checkpoint of a directory was saved by the restarted run. Otherwise, the search may
- * find a checkpoint from which the run does not start, and its values must not replace the initial weights.
+ * Returns true if the restarted run has saved every checkpoint of a directory. If other runs have saved
+ * checkpoints there, the search may find a checkpoint from which this run does not start, and the values of
+ * this checkpoint must not replace the initial weights.
  */
 async function holdsOnlyOwn(directory: string, restartFrom: RestartFrom | undefined): Promise<boolean> {
   if (restartFrom === undefined || restartFrom.job === 'any') return true;

@@ -84,8 +84,8 @@ export interface LoadedGpt {
 
 /**
  * Loads a trained model, with its architecture and tokenizer, from a directory of checkpoints or from a
- * Hugging Face directory. The name of a model on the Hub (`org/name`) in place of a directory downloads this
- * model.
+ * Hugging Face directory. If a name of a model on the Hub (`org/name`) is given in place of a directory, this
+ * model is downloaded.
  *
  * @throws errors of `openGptWeights`; ConfigurationError MTL_OPTION, MTL_TOKENIZER_MODEL,
  *   MTL_TENSOR_PARALLEL_SIZE, MTL_EXPERT_PARALLEL_SIZE, MTL_FLAG_NEEDS; errors of `openDevice` and

@@ -41,8 +41,8 @@ export interface GptWeights {
   readonly path: string;
   readonly model: GptModelConfiguration;
   /**
-   * Returns the options of the model's tokenizer; undefined if the model has no tokenizer. Call it only if
-   * the user gives no other tokenizer, because unsupported files throw.
+   * Returns the options of the model's tokenizer; undefined if the model has no tokenizer. Call this function
+   * only if the user gives no other tokenizer, because it throws if the tokenizer's files are not supported.
    *
    * @throws ConfigurationError or DataError, as `tokenizerOfHuggingFace`
    */

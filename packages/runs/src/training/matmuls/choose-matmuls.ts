@@ -30,9 +30,9 @@ export interface TimeMatmulsOptions {
 /**
  * With --time-matmuls, makes all ranks use the same algorithms for the matmuls of the run. The first rank
  * finds the matmuls of every kind of rank in a dry run, and times the matmuls that have no choice in the
- * file. All ranks call it. On device `cuda`, they call it before the run allocates anything, so that the
- * first rank has the GPU for itself and no graph is recorded yet. On device `cpu`, they call it with the
- * threads of the run. Its memory is released afterwards.
+ * file. All ranks call it. On device `cuda`, the call must come before the run allocates memory or records
+ * graphs, so that the first rank can use the whole GPU. On device `cpu`, the number of threads must be set
+ * before the call. The memory for timing is released afterwards.
  *
  * @throws ConfigurationError `MTL_MATMUL_CHOICES` for ranks on several platforms, and as `MatmulChoiceFile`;
  *   KernelError as `timeMatmuls`

@@ -110,7 +110,7 @@ type Rule = readonly [what: string | RegExp, by: string];
 /** Replacement rules, in order. Each rule changes the result of the previous rule. */
 const rules: readonly Rule[] = [
   ["s '", "s'"],
-  // Megatron-LM's rule for "' 98" at this position never applies, so it is left out
+  // at this position, Megatron-LM has a rule for "' 98" that never applies, so this list does not contain it
   [' @-@ ', '-'],
   [' @,@ ', ','],
   [' @.@ ', '.'],

@@ -19,7 +19,7 @@ const noLimitMs = 1e11;
 /** The maximum time, in milliseconds, for which an attempt to find host 0 blocks this process. */
 const lookMs = 1_000;
 /**
- * The time, in milliseconds, for which host 0 waits at the end until the other hosts have read its last
+ * The maximum time, in milliseconds, that host 0 waits at the end until the other hosts have read its last
  * message.
  */
 const leaveLimitMs = 5_000;
@@ -45,8 +45,8 @@ const decode = <Value>(bytes: Uint8Array): Value => JSON.parse(new TextDecoder()
 
 /**
  * Connects the launchers of several hosts, through a separate store at --master-addr and --master-port that
- * exists as long as the job. Heartbeats of the store detect an ended launcher or a lost host. Either ends the
- * job, because no launcher could restart the processes of that host.
+ * exists as long as the job. Heartbeats of the store detect an ended launcher or a lost host. In both cases
+ * the job ends, because no launcher could restart the processes of that host.
  */
 export class ConnectedHosts implements JobHosts {
   readonly #nodeRank: number;
@@ -160,7 +160,7 @@ export class ConnectedHosts implements JobHosts {
         const start: Start = await this.#compare({ terms, deadline, signal, joinTimeoutMs });
         this.#store.set('start', encode(start));
       }
-      // this wait has no time limit, because host 0 always answers at its own limit
+      // this wait needs no time limit, because host 0 sends an answer after its own time limit
       ({ problem } = await this.#get<Start>('start', { signal }));
     } finally {
       notices.end();

@@ -32,8 +32,8 @@ void abort_wait(UnboundBuffer* buffer, bool is_send) {
   }
 }
 
-// Interrupts waits at their deadline, because Gloo's own timeout would end every connection of the context.
-// The alarm's thread sleeps while no wait is registered.
+// Interrupts waits at their deadline. Gloo's own timeout is not used, because it would end every connection
+// of the context. The alarm's thread sleeps while no wait is registered.
 class Alarm {
  public:
   ~Alarm() {
@@ -214,8 +214,8 @@ int probe(MtlGlooTransfer* transfer, char* error) {
 
 void drop(MtlGlooTransfer* transfer) { delete transfer; }
 
-// Detects how this version of Gloo connects pairs. The change did not change its version number (0.5.0), but
-// added this header.
+// Detects how this version of Gloo connects pairs. Gloo changed this without a new version number (0.5.0),
+// but added this header.
 #if __has_include(<gloo/transport/tcp/listener.h>)
 constexpr uint32_t kHandshake = 2;
 #else

@@ -1,6 +1,6 @@
 // The loops of reduce.h, compiled once for each instruction set of isa/sets.cmake; MTL_ISA_HEADER names the
 // file of the set. Everything except the table is in an anonymous namespace; otherwise the linker could merge
-// functions of different instruction sets, and code for one would run on a CPU that lacks it.
+// functions of different instruction sets, and a CPU could run code for an instruction set that it lacks.
 #include "engines/local/reduce.h"
 #include MTL_ISA_HEADER
 

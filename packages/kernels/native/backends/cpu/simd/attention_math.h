@@ -13,12 +13,13 @@ constexpr float kLn2 = 0.69314718055994531f;
 // is split into an integer and a remainder in [-1/2, 1/2]; the power of the remainder is a minimax polynomial
 // (Remez) with a relative error of 7.5e-8 for float32, or 2.6e-6 if the result is rounded to bfloat16.
 //
-// kAllShown: no x comes from a hidden key, and powers below 2^-125 may be 2^-125 where they are rounded to
-// bfloat16.
+// With kAllShown, no x comes from a hidden key. Results below 2^-125 that are rounded to bfloat16 may then be
+// 2^-125 instead.
 template <bool kToBfloat16, bool kAllShown = false>
 MTL_INLINE VFloat power_of_two(VFloat x) {
-  // The limit keeps -infinity out of the subtraction, and results normal: a processor takes more than a
-  // hundred cycles to round a number below 2^-126, and the scores of hidden keys would all need it.
+  // the limit keeps -infinity out of the subtraction, and keeps results normal, because a processor takes
+  // more than a hundred cycles to round a number below 2^-126, and without the limit the scores of all hidden
+  // keys would take this time
   const VFloat limited = maximum(splat(-125.0f), x);
   const Power integer = nearest_power(limited);
   const VFloat r = limited - integer.value;

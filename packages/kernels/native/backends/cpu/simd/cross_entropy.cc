@@ -78,9 +78,9 @@ Status statistics_of(const OpCall& call, const Logits& softmax) {
   return ok_status();
 }
 
-// Writes scale * exp(logit - greatest), with scale = weight / sum, times the cap's derivative, and zeros to
-// padding columns. The caller then corrects the label's column. If the scale is zero, the gradient is zero
-// for any logits, NaN included.
+// Writes scale * exp(logit - greatest), with scale = weight / sum, times the derivative of the soft cap.
+// Writes zeros to padding columns. The caller then corrects the label's column. If the scale is zero, the
+// gradient is zero for any logits, NaN included.
 template <typename T, typename Logits>
 MTL_INLINE void gradient_of_row(T* gradient, const T* logits, int64_t width, int64_t columns, float greatest,
                                 float scale, const Logits& softmax) {

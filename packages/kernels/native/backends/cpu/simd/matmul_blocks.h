@@ -1,7 +1,7 @@
 // Matmuls in the blocking of GotoBLAS and BLIS (Van Zee and van de Geijn, 2015): all threads together pack
 // the right operand, a chunk of its columns at a time; then each thread takes blocks of rows, packs them for
-// a block of the inner dimension, and computes tile by tile. The order of a sum depends on the inner
-// dimension alone, so that any number of threads, rows or columns gives the same bits.
+// a block of the inner dimension, and computes tile by tile. The order of a sum depends only on the inner
+// dimension, so that the bits do not depend on the number of threads, rows or columns.
 #pragma once
 
 #include "backends/cpu/matmul_problem.h"
@@ -13,9 +13,9 @@
 namespace mtl {
 namespace {
 
-// The steps of a block, which is a range of the inner dimension. Every block adds to sums in memory. This
-// costs more than a shorter block would save by fitting a smaller cache (measured on Zen 5: 256 steps were up
-// to 15 % slower, 1,536 no faster).
+// The number of steps in a block (a range of the inner dimension). Blocks are long because every block reads
+// and writes the sums in memory, which costs more time than a shorter block would save by fitting into a
+// smaller cache. (Measured on Zen 5: 256 steps were up to 15 % slower, and 1,536 steps were not faster.)
 constexpr int64_t kStepsOfBlock = 768;
 constexpr int64_t kPackedBytes = int64_t{8} << 20;  // of the right operand
 constexpr int64_t kNearBytes = int64_t{1} << 18;    // of the right operand, read again for each tile of rows: as few
@@ -284,8 +284,8 @@ struct Multiplication {
     const TileKernel kernel = Lanes::kernel(tile.rows, tile.vectors(), product.left_row_length > 0);
     const bool is_first = step == 0, is_last = step + product.steps == blocks.steps,
                in_output = blocks.sums == Sums::kInOutput;
-    // memory of the output ends with the tile; other memory of sums has room for elements that a kernel
-    // computes beyond the tile
+    // memory of the output ends at the end of the tile; other memory for sums has room for elements that a
+    // kernel computes beyond the tile
     const bool in_place = sums.data != nullptr &&
                           (!in_output || (kernel.rows == tile.rows && tile.columns % kLanes == 0));
     float small[kTileRows * kTileVectors * kLanes] __attribute__((aligned(64)));

@@ -30,8 +30,9 @@ __device__ __forceinline__ V warp_reduce(V value) {
   return value;
 }
 
-// Reduces over the block. Its size is a multiple of 32. `shared` has space for kMaxWarps values of the block.
-// Some threads may still read it after the call, until the next barrier; the next call begins with a barrier.
+// Reduces values over all threads of a block. The block's size must be a multiple of 32. `shared` has space
+// for kMaxWarps values of the block. Some threads may still read it after the call, until the next barrier;
+// the next call begins with a barrier.
 template <typename Operation, typename V>
 __device__ __forceinline__ V block_reduce(V value, V* shared) {
   value = warp_reduce<Operation>(value);
