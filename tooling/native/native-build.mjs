@@ -131,8 +131,8 @@ function instructionSetOption(buildDirectory) {
 
 /**
  * Code that CMake reads after project(). The linker writes a shared library next to its final path, and a
- * rename moves it there. So a command that starts during a build finds a complete library, either the old or
- * the new one.
+ * rename moves it there. A command that starts during a build therefore finds a complete library, either the
+ * old or the new library.
  */
 const linkAside = `foreach(language C CXX CUDA)
   foreach(kind LIBRARY MODULE)

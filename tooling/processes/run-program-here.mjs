@@ -52,8 +52,8 @@ export async function asProgram(work, onWrite) {
 let numRuns = 0;
 
 /**
- * Runs a built program in this process. `runProgram` starts a separate process, which takes half a second
- * more; use it to test signals, failing streams and crashes.
+ * Runs a built program in this process. To test signals, failing streams and crashes, use `runProgram`, which
+ * starts a separate process and takes half a second more.
  *
  * @param {Omit<import('./run-program.mjs').RunProgramOptions, 'onOutput'>} options
  * @returns {Promise<import('./run-program.mjs').ProgramRun>}

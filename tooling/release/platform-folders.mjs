@@ -12,9 +12,9 @@ function folders(root) {
 }
 
 /**
- * Returns the platform packages of the checkout `root`: { name, directory, manifest, part, packageOf,
- * isAddon } of each. `part` is what it holds: kernels or comm for the addon of a package, or kernels-cuda.
- * `packageOf` is the folder of packages/ with its sources.
+ * Returns the platform packages of the checkout `root`, each as { name, directory, manifest, part, packageOf,
+ * isAddon }. `part` names the content: kernels or comm for the addon of this package, or kernels-cuda.
+ * `packageOf` is the folder in packages/ that contains the sources.
  */
 export function platformFolders(root) {
   return folders(root)

@@ -34,7 +34,7 @@ function withReferences(text) {
 }
 
 /**
- * Finds the packages that declarations import and that users of the package do not get.
+ * Finds packages that declarations import but that are not installed together with the package.
  *
  * @returns a problem for each such package
  */
@@ -59,15 +59,15 @@ function missingDependencies(folder, texts) {
 
 /**
  * Makes the declarations of packages and apps: one file for each source that their entry points reach, all in
- * one program without a type check.
+ * a single TypeScript program and without a type check.
  *
  * @param {object} options
  * @param {string} options.root the checkout
  * @param {ReadonlyMap<string, readonly string[]>} options.entries the entry points of each package by its
  *   folder, as paths relative to the folder
  * @returns {Map<string, Map<string, string>>} the texts by folder and by path below `src`
- * @throws Error with the place of each type that a declaration cannot name, or that is of a package which its
- *   users do not get
+ * @throws Error with the place of each type that a declaration cannot name, or that belongs to a package
+ *   which users of the declaring package do not install
  */
 export function makeDeclarations({ root, entries }) {
   const rootNames = [...entries].flatMap(([folder, paths]) => paths.map((path) => join(folder, path)));

@@ -22,8 +22,8 @@ export const waiting = { maxWorkers: 3 };
 /**
  * A preset for packages whose tests count neither tensors nor their memory. Files share two processes, and
  * read imported modules only once. No file may leave anything behind in its process, such as a stubbed module
- * or a changed environment. A garbage collector that frees objects late would disturb tests that count
- * tensors or their memory.
+ * or a changed environment. Tests that count tensors or their memory cannot share a process, because the
+ * garbage collector may free objects of earlier files late.
  */
 export const shared = { isolate: false };
 

@@ -27,8 +27,8 @@ export interface MatmulCollectives {
   /** Starts the collective that turns the matmul's output into the tape's output. */
   readonly reduceOutput?: Collective | undefined;
   /**
-   * Starts a collective before the backward pass of the matmul. It turns the gradient on the tape into the
-   * gradient of the matmul's own output.
+   * Starts a collective before the backward pass of the matmul. The collective turns the gradient on the tape
+   * into the gradient of the matmul's own output.
    */
   readonly gatherOutputGradient?: Collective | undefined;
 }

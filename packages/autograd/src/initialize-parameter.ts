@@ -3,7 +3,8 @@ import type { Parameter } from './parameter.js';
 import { philox, siteKey } from './random.js';
 
 /**
- * A rectangle of the complete tensor, viewed as a matrix. Its values are contiguous in this process's slice.
+ * A rectangle of the complete tensor, which is viewed as a matrix. The rectangle's values are contiguous in
+ * this process's slice.
  */
 interface Rectangle {
   /** The position in the slice where the rectangle begins, in elements. */

@@ -81,8 +81,8 @@ export interface MatmulPrecision {
   inputGradient(call: InputGradientMatmul): void;
   weightGradient(call: WeightGradientMatmul): void;
   /**
-   * The fused matmuls of this precision. Default: none, so that operations compute the fused operations
-   * separately.
+   * The fused matmuls of this precision. Default: none; the operations then compute each component of a fused
+   * matmul separately.
    */
   readonly fused?: FusedMatmuls | undefined;
   /** The states that checkpoints store. Default: none. */

@@ -8,7 +8,7 @@ import type { Parameter } from './parameter.js';
 export interface UnitKeeper {
   /** Makes the values of the unit's parameters present, if this object stores them. */
   acquire(unit: ParameterUnit): void;
-  /** Called when the values are not needed until the unit is acquired again. */
+  /** The tape calls this method when the values are not needed until the unit is acquired again. */
   release(unit: ParameterUnit): void;
 }
 

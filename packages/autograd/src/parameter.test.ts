@@ -54,7 +54,7 @@ describe('Parameter', () => {
       new Parameter({ ...options, ...given }).partialOver;
     expect(partialOver({})).toEqual([]);
     expect(partialOver({ placement: { rows: ['tp'] } })).toEqual(['tp']);
-    // a sharded parameter. Each rank computes the complete gradient of its own slice
+    // for a sharded parameter, each rank computes the complete gradient of its own slice
     expect(partialOver({ placement: { sharded: { tp: 0 }, rows: ['tp'] } })).toEqual([]);
     // a tied embedding on the first and the last stage
     expect(partialOver({ placement: { sharded: { tp: 0 }, stages: 'ends' } })).toEqual(['pp']);

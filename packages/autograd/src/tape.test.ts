@@ -201,7 +201,8 @@ describe('Tape', () => {
       run({}, options),
     );
     expect(once!.losses).toEqual(without!.losses);
-    // gradients of losses add up: the gradients of the layers' losses are proportional to their weight
+    // the gradients of all losses add up: the contribution of the layers' losses is proportional to their
+    // weight
     for (const [index, gradient] of [without!.input, ...without!.gradients].entries()) {
       const [ofOnce, ofTwice] = [once!, twice!].map(({ input, gradients }) =>
         [input, ...gradients][index]!.map((value, at) => value - gradient[at]!),

@@ -60,7 +60,10 @@ interface RecordedNode {
   readonly outputs: readonly Variable[];
 }
 
-/** The start or the end of a unit's use in forward. Backward passes both in reverse order. */
+/**
+ * A point in forward at which the use of a unit starts or ends. Backward reaches these points in reverse
+ * order.
+ */
 interface UnitBoundary {
   readonly unit: ParameterUnit;
   readonly begins: boolean;

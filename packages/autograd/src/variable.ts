@@ -2,7 +2,8 @@ import { UsageError } from '@mtl/errors';
 import { type GeluKind, Tensor } from '@mtl/kernels';
 
 /**
- * The recomputation of a tensor from other tensors that are kept in any case. It replaces keeping the tensor.
+ * Recomputes a tensor from other tensors, which are kept in any case, so that the tensor itself need not be
+ * kept.
  */
 export interface Recipe {
   /** Variables that `compute` reads. */

@@ -11,7 +11,7 @@ interface ChatTemplateOptions {
    * `trim_blocks` and `lstrip_blocks`.
    */
   readonly text: string;
-  /** The name of the template in messages: the file that it was read from. */
+  /** The name of the template in messages. This is the file from which the template was read. */
   readonly name: string;
   /** Texts of `bos_token`, `eos_token` and so on. */
   readonly specialTokens?: Readonly<Record<string, string>> | undefined;

@@ -72,7 +72,7 @@ function parseObject(text: string): JsonValue | undefined {
     const value = parseJson(text);
     return value instanceof Map ? value : undefined;
   } catch {
-    // The text is not JSON; templates write it unchanged.
+    // the text is not JSON, so it is not changed, because templates can write it as it is
     return undefined;
   }
 }

@@ -40,7 +40,7 @@ async function runCommand(argv: readonly string[]): Promise<number> {
     else explained.outputHelp();
     return 0;
   } catch (error) {
-    // Commander ends help and version in this way.
+    // Commander throws this error after it has printed the help or the version
     if (error instanceof CommanderError && error.exitCode === 0) return 0;
     process.stderr.write(`${formatError(error, { debug: argv.includes('--debug') })}\n`);
     return statusOfInterruption(error) ?? chooseExitCode(error);

@@ -93,8 +93,8 @@ export function blocksOfPackedSamples(
 }
 
 /**
- * Returns the position of each row of a block's two chunks (document after document) among the rows of the
- * block's processes.
+ * Returns, for each row of a block's two chunks, the row's position among the rows of the block's processes.
+ * The rows of chunks are in the order of documents.
  */
 function placesInBlock({ heads, ring }: ContextLevels, { parts, chunkSize }: PackedParts): Int32Array {
   const { size } = heads;

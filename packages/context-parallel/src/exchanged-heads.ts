@@ -23,7 +23,7 @@ interface PassOfHeads {
   readonly logSumExp: Tensor;
 }
 
-/** Computes attention of a process's own heads, for a process that has the rows of these heads. */
+/** Computes attention for the heads of a process that has received the rows of these heads. */
 interface AttentionOfHeads {
   readonly name: string;
   /**
@@ -72,7 +72,7 @@ export function attentionOfSequences(chunks: Chunks): AttentionOfHeads {
 
 const onlyChunk = (statistics: Tensor): Tensor => statistics.reshape(statistics.shape.slice(1));
 
-/** Makes the attention for a process whose heads have some of their keys in other blocks of processes. */
+/** Makes the attention for a process if some keys of its heads are in other blocks of processes. */
 export const attentionOfBlocks = (
   chunks: Chunks,
   { name, forward, backward }: ContextOperation,
@@ -115,7 +115,7 @@ export function exchangedHeads(
   const call = { ...rest, headOffset: (rest.headOffset ?? 0) + firstHead };
   const sinks = rest.sinks && new SinksOfCall(rest.sinks, { start: firstHead, end: firstHead + numHeads });
   const [groups, headsPerGroup] = [sizes.groups / size, sizes.heads / sizes.groups];
-  // the parts of each row that a process has after the exchange, side by side
+  // the features of each row that a process has after the exchange, one after the other
   const features = {
     query: [groups, headsPerGroup, sizes.headSize],
     key: [groups, sizes.headSize],
@@ -195,7 +195,7 @@ function turnRows(rows: Tensor, statistics: Tensor): void {
 /** The dimensions of a row in each of several named tensors. */
 type Features<Name extends string> = Readonly<Record<Name, readonly number[]>>;
 
-/** Makes an object with the same keys as another one. */
+/** Makes an object that has the same keys as another object. */
 function byName<Name extends string, To>(
   names: Readonly<Record<Name, unknown>>,
   make: (name: Name) => To,

@@ -27,7 +27,7 @@ class Ring {
   readonly #to: number;
   readonly #from: number;
 
-  /** @param step 1: sends to the next process; -1: sends to the previous one */
+  /** @param step 1: sends to the next process; -1: sends to the previous process */
   constructor(group: ProcessGroup, step: 1 | -1) {
     this.#group = group;
     this.#to = (group.rank + step + group.size) % group.size;
@@ -166,7 +166,7 @@ function backward(pass: BackwardPass): void {
   let leavingSums: { readonly work: Work; readonly tensor: Tensor } | undefined;
   for (let step = 0; step < group.size; step++) {
     const isLast = step === group.size - 1;
-    // the sums of earlier processes. They were sent before the next block of this step
+    // the sums of earlier processes, which were sent before the next block of this step
     const arrivingSums = step > 1 ? ring.receive(ownSums) : undefined;
     const leaving = isLast ? undefined : ring.send(current);
     const arriving = isLast ? undefined : ring.receive(current);

@@ -92,8 +92,8 @@ export function sequenceChunks({
     mayBeSeen: ({ visibility: { causal = false, windowSize } = {} }, { queries, keys }) => {
       if (!causal) return true;
       if (keys > queries) return false;
-      // the smallest distance between a query and a key of these chunks is the one from the first query to
-      // the last key
+      // among the pairs of a query and a key in these chunks, the first query and the last key have the
+      // smallest distance
       return windowSize === undefined || (queries - keys - 1) * chunkSize + 1 <= windowSize;
     },
     optionsOfPair: (call, { queries, keys }) =>

@@ -206,7 +206,7 @@ export class Chart {
     return this.#lines[index]?.part === 'edge';
   }
 
-  /** Returns the areas between the two edges of each band. uPlot counts its first series from the axis. */
+  /** Returns the areas between the two edges of each band. In uPlot, series 0 is the axis. */
   #bands(): uPlot.Band[] {
     return this.#lines.flatMap(({ look, part }, index) =>
       part === 'edge' && this.#isEdge(index + 1)

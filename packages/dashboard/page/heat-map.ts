@@ -140,7 +140,7 @@ export class HeatMap {
     const gap = { x: isOverTime ? 0 : chooseGap(sizes.width), y: chooseGap(sizes.height) };
     for (const [row, ofRow] of values.entries()) {
       for (const [column, value] of ofRow.entries()) {
-        // rounded to whole pixels, because blurred edges would look like lines
+        // rounded to whole pixels, because blurred edges would look like lines between the cells
         const [from, to] = [column, column + 1].map((at) => Math.round(left + at * sizes.width));
         context.fillStyle = colours.of(value);
         context.fillRect(from!, row * sizes.height, to! - from! - gap.x, sizes.height - gap.y);

@@ -13,8 +13,8 @@ const mostSpans = 5;
 const mostTimesOfPart = 30;
 const mostSpansOfPart = 50;
 /**
- * The fractions of such a curve's values that may be shown, largest first. At least the last fraction of
- * every curve that must be visible is shown.
+ * The fractions of a curve's values that may be shown if the curve is shown in part, the largest first. If a
+ * curve must be visible, at least the smallest of these fractions is shown.
  */
 const parts = [0.75, 0.5, 0.25] as const;
 /** Limits that would hide at most this fraction of the height are not applied. */

@@ -33,7 +33,7 @@ export interface RunSummary {
   readonly revision: number;
 }
 
-/** One start of a run: the first, or one that resumed or restarted it. */
+/** One start of a run: its first start, or a start that resumed or restarted the run. */
 export interface StartOfRun {
   readonly time: string;
   readonly host: string;

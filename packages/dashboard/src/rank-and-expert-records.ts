@@ -48,7 +48,8 @@ export class RankRecords {
  */
 const mostIntervals = 240;
 /**
- * The largest number of layers times experts; more are ignored, so that a damaged file cannot exhaust memory.
+ * The maximum number of layers times experts. A record with more is ignored, so that a damaged file cannot
+ * exhaust memory.
  */
 const mostCells = 1 << 16;
 
@@ -169,7 +170,7 @@ function numbersIn(value: unknown): Numbers {
   return Array.isArray(value) ? value.map((item) => (typeof item === 'number' ? item : null)) : [];
 }
 
-/** Returns counts relative to an even load, with three digits; all are 0 if all counts are 0. */
+/** Returns counts relative to an even load, with three digits; if all counts are 0, all results are 0. */
 function relative(counts: Float32Array): readonly number[] {
   const even = counts.reduce((sum, count) => sum + count, 0) / counts.length;
   return Array.from(counts, (count) => (even === 0 ? 0 : Number((count / even).toPrecision(3))));

@@ -50,7 +50,7 @@ const mostLineBytes = 16 << 20;
 const remembered = 128;
 
 export interface LineListener {
-  /** Called with each whole line, without its line feed. */
+  /** This method is called with each complete line, without its line feed. */
   line(text: string): void;
   /** Called if the file was replaced or truncated. All its lines follow, from the first one. */
   restart(): void;
@@ -67,7 +67,7 @@ export class AppendedLines {
     this.#path = path;
   }
 
-  /** Reads up to the last whole line. A file that no longer exists counts as empty. */
+  /** Reads new lines up to the last complete line. A file that no longer exists counts as empty. */
   async read(listener: LineListener): Promise<void> {
     const file = await openRunFile(this.#path);
     if (file === undefined) {

@@ -25,7 +25,7 @@ const mostRecordBytes = 64 << 20;
 const mostSamples = 50;
 const checkpointPattern = /^iter_(\d{7,15})$/;
 
-/** The last metrics of a run, for which its curves need not be read. */
+/** The last metrics of a run. They can be read without reading the run's curves. */
 interface LastFigures {
   readonly iteration: number;
   readonly loss: number | null;

@@ -174,8 +174,8 @@ export class RunIndex {
 }
 
 /**
- * Parses the record in a line; undefined if the line is incomplete, because the process was killed while
- * writing it.
+ * Parses the record in a line; undefined if the line is incomplete, because the process was killed while it
+ * wrote the line.
  */
 function recordIn(line: string): Fields | undefined {
   try {

@@ -78,7 +78,7 @@ export class RunsFolder {
   async #paths(): Promise<ReadonlyMap<string, string>> {
     const { directory } = this;
     if (isRun(directory)) return new Map([[basename(directory), directory]]);
-    // a directory that was removed has no runs, until it exists again
+    // a directory that was removed has no runs as long as it does not exist
     const entries = await readdir(directory, { withFileTypes: true }).catch(() => []);
     const folders = entries.filter((entry) => entry.isDirectory()).map(({ name }) => name);
     const paths = folders.map((name) => [name, join(directory, name)] as const);

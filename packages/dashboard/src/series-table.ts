@@ -61,8 +61,8 @@ export class SeriesTable {
   }
 
   /**
-   * Returns the column with a name. A new column gets values for the records before the one that is being
-   * added.
+   * Returns the column with a name. Adds the column if it does not exist, with a value for each record before
+   * the current record.
    */
   #findColumn(name: string): GrowingColumn | undefined {
     const known = this.#columns.get(name);

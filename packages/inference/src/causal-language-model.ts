@@ -4,8 +4,8 @@ export interface KeyValueCache {
   /** The maximum number of positions of a sequence. */
   readonly capacity: number;
   /**
-   * The number of positions of each sequence that the cache holds. `generate` sets it to 0 to start a new
-   * sequence in a slot.
+   * For each sequence, the number of positions in the cache. `generate` sets it to 0 to start a new sequence
+   * in a slot.
    */
   readonly lengths: number[];
   /**

@@ -80,7 +80,7 @@ interface Row {
 
 function makeRow({ context, target }: Continuation, maximumContext: number): Row {
   const all = [...Array.from(context), ...Array.from(target)];
-  // one token more than the context, since the last token is only predicted
+  // takes one token more than the context, because the last token is only predicted
   const tokens = all.slice(-(maximumContext + 1));
   const numTarget = Math.min(target.length, tokens.length - 1);
   return { tokens, numTarget, isShortened: tokens.length < all.length };

@@ -41,8 +41,8 @@ export interface GenerateOptions<Cache extends KeyValueCache = KeyValueCache> {
    */
   readonly whenContextIsFull?: 'stop' | 'slide';
   /**
-   * False leaves out the log-probability of each token, a sum of exponentials over the vocabulary (0.6 ms for
-   * 50,304 tokens). Default: true.
+   * False to omit the log-probability of each token, which requires a sum of exponentials over the vocabulary
+   * (0.6 ms for 50,304 tokens). Default: true.
    */
   readonly logProbabilities?: boolean;
   /** Aborting this signal ends the iteration before the next token, with the signal's reason. */
@@ -61,7 +61,7 @@ export interface GeneratedToken {
    * Undefined where `logProbabilities` is false.
    */
   readonly logProbability: number | undefined;
-  /** The reason for the end of the sequence; only on its last token. */
+  /** The reason for the end of the sequence. Only the last token of a sequence has it. */
   readonly finishReason: FinishReason | undefined;
 }
 

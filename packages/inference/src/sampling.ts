@@ -15,7 +15,10 @@ import {
 export interface Sampling {
   /** The divisor of the logits; 0 always chooses the most probable token. Default: 1. */
   readonly temperature?: number;
-  /** Keeps only the k most probable tokens, and ties with the k-th one. Default: all tokens. */
+  /**
+   * Keeps only the k most probable tokens, and tokens that are as probable as the k-th token. Default: all
+   * tokens.
+   */
   readonly topK?: number;
   /**
    * Keeps only the smallest set of most probable tokens whose probabilities sum to p or more (Holtzman et al.
@@ -145,13 +148,16 @@ class RankedLogits {
   }
 
   #sort(rank: number): void {
-    // e^-8: tokens with a smaller part of the most probable one's probability are rarely asked for
+    // e^-8: the part of the highest probability below which tokens are rarely requested
     const largest = this.#logits.filter((logit) => logit >= this.#maximum - 8);
     this.#sorted = (rank < largest.length ? largest : Float32Array.from(this.#logits)).sort();
   }
 }
 
-/** Sets all weights to zero except the largest ones that together reach `target`; returns their sum. */
+/**
+ * Keeps the largest weights that together reach `target`, and sets all other weights to zero. Returns the sum
+ * of the kept weights.
+ */
 function keepNucleus(
   weights: Float64Array,
   options: {

@@ -244,7 +244,7 @@ describe('adaptedLinear', () => {
   });
 
   it('drops features of the input for all adapters alike, and not for the layer', () => {
-    // almost every feature is dropped: only the layer's own output remains
+    // almost every feature is dropped, so that only the layer's own output remains
     const { output, base, gradients } = runAdapted({ dropout: { probability: 0.9999999, key: [1, 2] } });
     expectClose(output, runMerged({ base, added: [] }).output);
     for (const gradient of gradients) expect(gradient.every((value) => value === 0)).toBe(true);

@@ -53,7 +53,7 @@ function build(frozen: readonly (keyof Model)[] = []): void {
   model = {
     gain: make('gain', [hidden]),
     router: make('router', [experts, hidden]),
-    // gates and values are dimensions of their own
+    // gates and values are a separate dimension of the weight
     first: make('first', [experts, 2, feedForward, hidden]),
     firstBias: make('firstBias', [experts, 2, feedForward]),
     second: make('second', [experts, hidden, feedForward]),
@@ -153,7 +153,10 @@ function run({ tape: tapeOptions = {}, split, recomputed, values = inputValues, 
   return result;
 }
 
-/** Computes the output times its gradient, whose derivatives are the gradients. */
+/**
+ * Computes the sum of the output times a fixed output gradient. Its derivatives are the gradients that
+ * backward must compute.
+ */
 const projected = (options: RunOptions): number =>
   run(options).output.reduce((sum, value, index) => sum + value * outputGradients[index]!, 0);
 

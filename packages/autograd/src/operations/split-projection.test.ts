@@ -62,7 +62,7 @@ describe('splitProjection', () => {
     });
     const heads = splitProjection(tape, { qkv, ...sizes });
     const output = attention(tape, { ...heads, visibility: { causal: true } });
-    // the same heads in tensors of their own
+    // the same heads, each in a separate tensor
     const alone = [heads.query, heads.key, heads.value].map(
       ({ tensor }) => new Variable(cast({ input: tensor, dtype: 'float32' }), { requiresGradient: true }),
     );

@@ -47,7 +47,7 @@ interface SquadResults {
   readonly predictions: ReadonlyMap<string, string>;
   /**
    * The score of "no answer" by question id (SQuAD 2.0): a larger score means that an answer is less likely.
-   * Required to search the best thresholds.
+   * The scores are required for finding the best thresholds.
    */
   readonly noAnswerProbabilities?: ReadonlyMap<string, number> | undefined;
   /**
@@ -203,7 +203,7 @@ function predictionsError(what: string, expected: string): UsageError {
 // parts of words; in JavaScript, \b treats only ASCII characters in this way
 const articles = /(?<![\p{L}\p{N}_])(?:a|an|the)(?![\p{L}\p{N}_])/gu;
 const asciiPunctuation = /[!-/:-@[-`{-~]/g;
-// The white space of Python's str.split: without U+FEFF, but with the separators 1C to 1F and U+0085.
+// The white space of Python's str.split, which includes the separators 1C to 1F and U+0085, but not U+FEFF.
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are meant
 const whiteSpace = /[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+/;
 

@@ -13,7 +13,7 @@ export interface TaskDataConfiguration {
   readonly train: string;
   /** The files that are evaluated after every epoch. */
   readonly valid: readonly string[];
-  /** The files that are predicted at the end. They need no labels. */
+  /** The files whose examples are predicted at the end of the run. They need no labels. */
   readonly test: readonly string[];
 }
 

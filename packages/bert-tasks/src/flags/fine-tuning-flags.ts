@@ -193,7 +193,8 @@ interface MissingFlag {
 }
 
 /**
- * Returns the flags that a fine-tuning run lacks: for files to train and to evaluate on, and for a model.
+ * Returns the required flags that are missing for a fine-tuning run: flags for the files to train and
+ * evaluate on, and for the model.
  *
  * @throws ConfigurationError MTL_FLAG_CONFLICT for flags that contradict each other
  */

@@ -504,7 +504,7 @@ async function checkSameRun(configuration: FineTuningConfiguration, directory: s
 }
 
 /**
- * Throws if the stored results are for other sets. Checkpoints would also show the difference, but may have
+ * Throws if the stored results are for other sets of examples. Checkpoints also record the sets, but may have
  * been deleted.
  *
  * @throws as `checkSameRun`

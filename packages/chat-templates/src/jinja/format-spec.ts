@@ -86,7 +86,7 @@ function floatFormat(value: number, how: Spec, runtime: Runtime): string {
   } else if (type === undefined && precision === undefined) text = floatText(magnitude);
   else if (type === undefined) {
     text = magnitudeText(magnitude, { type: 'g', precision, keepsZeros }, runtime);
-    // Without a format type, a float has at least one digit after its decimal point.
+    // without a format type, a float has at least one digit after its decimal point
     if (/^\d+$/.test(text)) {
       text =
         text.length >= Math.max(precision ?? 0, 1)

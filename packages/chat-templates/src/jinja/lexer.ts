@@ -122,7 +122,7 @@ class Lexer {
     const kind = source[start + 1]!;
     const after = source[start + 2];
     const sign = after === '-' || after === '+' ? after : '';
-    // The white space before a variable (`{{`) stays, unless a minus sign removes it.
+    // the white space before a variable (`{{`) is kept, unless a minus sign removes it
     this.#data(start, kind === '{' && sign === '' ? '+' : sign);
     if (kind === '#') {
       this.#comment(start + 2 + sign.length);

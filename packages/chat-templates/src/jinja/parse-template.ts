@@ -67,7 +67,7 @@ class TemplateParser {
     }
   }
 
-  /** Parses the body between the current tag and the next tag whose name is in `ends`. */
+  /** Parses the statements between the current tag and the next tag whose name is in `ends`. */
   #body(...ends: readonly string[]): readonly Statement[] {
     this.#tokens.skip('operator', ':');
     this.#tokens.expect('blockEnd');

@@ -232,8 +232,8 @@ export function fixedText(value: number, precision: number, { budget }: Runtime)
 }
 
 /**
- * Returns the digits of a magnitude in scientific notation, and its exponent of ten; one digit is before the
- * decimal point.
+ * Returns the digits of a magnitude in scientific notation, and its exponent of ten. The digits have one
+ * digit before the decimal point.
  */
 function scientific(
   value: number,

@@ -44,8 +44,8 @@ export function capitalized(characters: readonly string[]): string {
 }
 
 /**
- * Lower-cases the text after a letter. `before` is that letter: a sigma after a letter, at the end of a word,
- * has another form.
+ * Converts a text after a letter to lower case. `before` is this letter. It is needed because a sigma at the
+ * end of a word, after a letter, has another form.
  */
 const tail = (before: string, text: string): string =>
   text === ''
@@ -80,7 +80,8 @@ export const swapped = (characters: readonly string[]): string =>
     .map((one, index) => {
       if (/\p{Lowercase}/u.test(one)) return one.toUpperCase();
       if (one !== 'Σ') return /\p{Uppercase}/u.test(one) ? one.toLowerCase() : one;
-      // A sigma at the end of a word has another lower-case form, so some characters around it are needed.
+      // a sigma at the end of a word has another lower-case form, so the characters before and after the text
+      // are needed
       const [before, after] = [
         characters.slice(Math.max(0, index - 8), index),
         characters.slice(index + 1, index + 9),
@@ -114,7 +115,10 @@ const classes: Readonly<Record<string, RegExp>> = {
   isspace: all(`[${whitespace}]`),
 };
 
-/** Returns true if a text is of a kind: `isalpha`, `isupper` and so on; undefined for an unknown name. */
+/**
+ * Returns true if a text passes Python's test of this name: `isalpha`, `isupper` and so on; undefined for an
+ * unknown name.
+ */
 export function isOfKind(name: string, text: string): boolean | undefined {
   const pattern = classes[name];
   if (pattern !== undefined) return pattern.test(text);

@@ -372,7 +372,7 @@ interface Writing {
 
 /**
  * Writes a value as JSON.
- * @param line the line break and the indentation before entries on the level of this value
+ * @param line a line break and the indentation for entries at the level of this value
  */
 function write(value: Value, line: string, writing: Writing): void {
   const { layout, runtime, parts } = writing;

@@ -200,7 +200,7 @@ export class OwnedDirectory {
       return true;
     } catch (error) {
       await rm(prepared, { recursive: true, force: true });
-      // ENOENT: an owner has removed this temporary file, or the directory does not exist any more
+      // ENOENT: an owner has removed this temporary file, or the directory no longer exists
       if (['EEXIST', 'ENOTEMPTY', 'ENOENT'].includes(systemCode(error) ?? '')) return false;
       throw error;
     }
@@ -239,7 +239,7 @@ export class OwnedDirectory {
         owner?.job === this.#owner.job && owner.restartCount < this.#owner.restartCount;
       if (isEarlierAttempt) continue;
       const silent = await this.#silentFor(path);
-      // undefined means that the owner has removed its record in the meantime
+      // undefined means that the owner has removed its record since the directory was listed
       if (silent === undefined) continue;
       if (silent < silentMs) throw this.#refusal(record, silent);
       const who = owner === undefined ? 'an unknown run' : nameOwner(owner);

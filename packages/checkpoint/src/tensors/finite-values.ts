@@ -87,7 +87,7 @@ const formats: Partial<Record<Dtype, FloatFormat>> = {
   BF16: { bytes: 2, infinity: 0x7f80n },
   F16: { bytes: 2, infinity: 0x7c00n },
   F8_E5M2: { bytes: 1, infinity: 0x7cn },
-  // this dtype has no infinity. The largest magnitude is NaN
+  // this dtype has no infinity, and its largest magnitude is NaN
   F8_E4M3: { bytes: 1, infinity: 0x7fn },
 };
 

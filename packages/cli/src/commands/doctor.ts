@@ -231,7 +231,8 @@ function disk(): Finding {
  * never required.
  */
 function note(name: string, error: unknown): Finding {
-  // Without the kernels, CUDA cannot be used either. The finding about the kernels reports this case.
+  // if the kernels are missing, CUDA cannot be used either; the finding about the kernels already reports
+  // this
   if (!MtlError.isInstance(error)) throw error;
   const { message, remedy } = error;
   return { name, status: 'note', value: message, ...(remedy === undefined ? {} : { remedy }) };

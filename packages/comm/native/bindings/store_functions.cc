@@ -96,7 +96,7 @@ void abort_server(const Napi::CallbackInfo& info) {
   server->abort(std::move(failure));
 }
 
-// (server, timeoutMs): waits until its ranks have left, then closes
+// (server, timeoutMs): waits until all ranks have left the server, then closes the server
 void close_server(const Napi::CallbackInfo& info) {
   double timeout_ms;
   std::shared_ptr<store::StoreServer> server = read_server(info);

@@ -51,7 +51,7 @@ MessageReader::Result MessageReader::next(Message* message) {
   const char* at = frame;
   const size_t announced = take(&at, 4);
   const size_t tag_bytes = seal_ ? kDigestBytes : 0;
-  // a peer that knows the key never sends a message of this length
+  // a peer that knows the key never sends a message of this length, so this message is forged
   const Result wrong_length = seal_ ? Result::kForged : Result::kMalformed;
   if (announced > max_frame_bytes_ + tag_bytes) return stop(wrong_length, "a message over the limit of size");
   if (announced < kFrameHeaderBytes + tag_bytes) return stop(wrong_length, "a message too short to be one");

@@ -202,7 +202,8 @@ void StoreServer::read_from(Connection* connection) {
       return lose(connection, (std::string("sent the store ") + connection->reader.problem()).c_str());
     }
     if (result == MessageReader::Result::kForged) return distrust(connection);
-    // only complete messages count as a sign of life, because any host on the path could send single bytes
+    // only a complete message proves that the member is alive, because any host on the network path could
+    // send single bytes
     connection->heard_ns = now_ns();
     handle(connection, message);
   }
@@ -387,7 +388,7 @@ void StoreServer::refuse(Connection* connection, Refusal refusal, const std::str
   send(connection, message);
 }
 
-// Rejects an unauthenticated connection: logs it, and never makes the job fail.
+// Rejects an unauthenticated connection and logs the rejection. Such a connection never makes the job fail.
 void StoreServer::refuse_stranger(Connection* connection, const std::string& why) {
   log_.refuse(connection->peer, why);
   num_refused_.store(log_.num_refused());
@@ -409,7 +410,7 @@ void StoreServer::fail(Failure failure, const Connection* origin) {
   }
 }
 
-// Handles the end of a connection: the job fails if the connection's member had not left.
+// Handles the end of a connection: the job fails unless the connection's member has left the job before.
 void StoreServer::lose(Connection* connection, const char* how) {
   const bool is_failure = connection->is_member && !connection->has_left;
   if (!connection->is_member && !connection->is_closing) {

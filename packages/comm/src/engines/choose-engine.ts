@@ -158,7 +158,7 @@ export function chooseGpuEngine(
   };
 }
 
-/** Returns the first two ranks that use the same GPU; undefined if every rank has its own GPU. */
+/** Returns the first two ranks that use the same GPU; undefined if every rank uses a different GPU. */
 function sharedGpu(ranks: readonly RankOnGpu[]): readonly [number, number] | undefined {
   const first = new Map<string, number>();
   for (const [rank, { uuid }] of ranks.entries()) {

@@ -31,7 +31,10 @@ interface JoinHostOptions {
    */
   readonly key: string;
   readonly timeoutMs: number;
-  /** The time, in milliseconds, that this process may continue after the job has failed. Then it is ended. */
+  /**
+   * The time, in milliseconds, that this process may continue after the job has failed. Afterwards the
+   * watchdog ends the process.
+   */
   readonly graceMs: number;
 }
 

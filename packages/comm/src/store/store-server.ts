@@ -4,8 +4,8 @@ import { addon, callNative, convertFailure } from '../native/addon.js';
 
 export interface StoreServerOptions {
   /**
-   * The address to listen on. A numeric address means one interface. A name (except localhost) means all
-   * interfaces. Default: loopback.
+   * The address to listen on. With a numeric address, the server listens on one interface. With a name
+   * (except localhost), it listens on all interfaces. Default: loopback.
    */
   readonly address?: string;
   /** The possible ports. The server uses the first free port; 0 means any port. Default: any. */

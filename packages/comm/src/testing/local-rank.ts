@@ -90,7 +90,7 @@ export async function runRank({ module, argument, join }: RunRankOptions): Promi
     // the process must not leave the job in the regular way, because the other ranks must learn of its
     // failure
     process.exitCode = 1;
-    // a communication error reaches each rank through its own operation, which has more details
+    // a communication error reaches every rank through the rank's own operation, whose error has more details
     if (!(error instanceof CommunicationError)) world?.abort(error as Error);
   }
 }

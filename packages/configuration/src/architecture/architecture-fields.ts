@@ -288,7 +288,8 @@ export const architectureFields = {
     }),
     key: 'geluKind',
     decides: 'weights',
-    // undefined without a kind of model, because a run's configuration leaves the choice to the kind of model
+    // undefined if the kind of model is not given, because a run's configuration leaves this choice to the
+    // kind of model
     otherwise: ({ kind }) => kind && { gpt: 'tanh', bert: 'erf' }[kind],
     isUnused: ({ swiglu = false, squaredRelu = false, quickGeglu = false }) =>
       swiglu || squaredRelu || quickGeglu,

@@ -24,7 +24,7 @@ const lines: Readonly<Record<ModelKind, readonly string[]>> = {
   bert: ['--preset bert-base', '--preset bert-base --position-embedding-type rope --use-rope-scaling'],
 };
 
-/** A property that no model reads. If the test counts it as read, the test is wrong. */
+/** A property that no model reads. If the test reports that a model reads it, the test itself is wrong. */
 const unused = { key: 'dummyTracks' };
 
 /**

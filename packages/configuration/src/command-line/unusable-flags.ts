@@ -24,7 +24,7 @@ export function unusableFlagsError(
 ): ConfigurationError {
   if (others.length === 0) {
     const { code, written, problem, expected, remedy, details } = first;
-    // the place is left out, because unknown flags come only from the command line
+    // the place is left out of the message, because unknown flags come only from the command line
     const place = code === 'MTL_FLAG_UNKNOWN' ? '' : ` ${where}`;
     return new ConfigurationError(code, `${written}${place} ${problem}`, {
       ...(expected === undefined ? {} : { expected }),

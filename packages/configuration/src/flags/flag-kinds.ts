@@ -48,7 +48,7 @@ export interface FlagFacts {
     | 'choices';
   /** The placeholder of the value in help, such as `N` or `DIR`; empty for a switch. */
   readonly placeholder: string;
-  /** The flag's value if neither command line, file nor preset gives one. */
+  /** The flag's value if neither command line, file nor preset gives a value. */
   readonly default?: unknown;
   /** A description of a default that depends on other flags. */
   readonly defaultText?: string;

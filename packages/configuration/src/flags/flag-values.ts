@@ -21,7 +21,7 @@ type NameWithDefault<Fragment extends FlagFragment> = {
 /**
  * The values of a topic's flags in a run's configuration, by option name. Flags of `flagsOfObjects` and
  * `flagsElsewhere` are left out. Values without a default may be absent, except for the flags in `Present`,
- * which every run has.
+ * which have a value in every run.
  */
 export type FlagValues<Fragment extends FlagFragment, Present extends NameIn<Fragment> = never> = {
   readonly [Name in NameWithDefault<Fragment> | Present as OptionName<Name>]: ReadonlyValue<

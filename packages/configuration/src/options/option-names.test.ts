@@ -15,7 +15,10 @@ function textAt(resolved: Resolved | undefined, path: string): string {
   return String(value);
 }
 
-/** The configuration's objects for groups of flags whose topic has another name, by the group's title. */
+/**
+ * For groups of flags whose object in the configuration does not have the topic's name: the name of this
+ * object, by the group's title.
+ */
 const objectOfGroup: Readonly<Record<string, string>> = {
   BERT: 'bert',
   'Device and parallelism': 'parallel',

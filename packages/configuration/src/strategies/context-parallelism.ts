@@ -78,8 +78,8 @@ export const contextParallelism = strategy<typeof contextParallelFlags, ContextP
       );
     },
   },
-  // all_gather is the default for a trained model: gathering all keys is the simplest communication, and
-  // scoring computes each text only once
+  // all_gather is the default for a trained model, because gathering all keys is the simplest communication,
+  // and because scoring computes each text only once
   ofModel: ({ groups: { cp, sequences, cpHeads, cpRing }, fields: { cpCommType = ['all_gather'] } }) => ({
     sequence:
       cp &&

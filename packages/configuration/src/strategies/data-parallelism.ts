@@ -18,7 +18,7 @@ const wordsOfStates: Readonly<Record<TrainingState, string>> = {
   optimizer: 'optimizer state',
 };
 
-/** Returns help that lists what each store shards: `no_shard nothing, optim optimizer state`. */
+/** Returns help text that lists what each store shards, such as `no_shard nothing, optim optimizer state`. */
 const helpOfStores = (): string =>
   Object.values<ListedStore>(stores)
     .map(({ shardingStrategy, divides }) => {
@@ -95,8 +95,8 @@ function wordsOfStore({ shardingStrategy }: ListedStore): string | undefined {
 }
 
 /**
- * Data parallelism: replicas of a model share a batch, and with a distributed optimizer also the optimizer
- * state (ZeRO-1).
+ * Data parallelism: each replica of a model computes a part of every batch. With a distributed optimizer, the
+ * optimizer state is also sharded over the replicas (ZeRO-1).
  */
 export const dataParallelism = strategy<typeof flags, DataParallelConfiguration>({
   flags,

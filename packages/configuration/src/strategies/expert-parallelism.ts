@@ -84,7 +84,7 @@ export const expertParallelism = strategy<typeof expertParallelFlags, ExpertPara
     },
     configure: ({ 'expert-model-parallel-size': size = 1 }, axes) => {
       checkSharedExperts(size, sizeOfAxis(axes, 'tp'));
-      // inference never splits experts, so they may have biases
+      // inference never splits experts over tensor-parallel processes, so experts may have biases
       return { expertModelParallelSize: size, expertTensorParallelSize: 1 };
     },
     checkModel: ({ numExperts }, { sizes: { ep }, path }) => {

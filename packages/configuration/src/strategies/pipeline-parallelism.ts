@@ -76,7 +76,10 @@ function chooseLayout(options: LayerLayoutOptions): LayerLayout {
   return numLayers % numChunks === 0 ? 'even' : 'balanced';
 }
 
-/** Splits the layers evenly over the stages for which no flag gives the number of layers. */
+/**
+ * Returns the number of layers of each stage. Layers are divided evenly among the stages for which no flag
+ * gives a number.
+ */
 function numbersByEnds({ flags, numLayers, numStages }: LayerLayoutOptions): number[] {
   const first = flags.get('decoder-first-pipeline-num-layers');
   const last = flags.get('decoder-last-pipeline-num-layers');

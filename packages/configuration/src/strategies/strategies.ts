@@ -167,9 +167,9 @@ export function checkGeneration(values: Readonly<Record<string, number | undefin
 }
 
 /**
- * Rejects layouts that a trained model does not support.
+ * Rejects layouts in which processes cannot share a certain trained model.
  *
- * @throws ConfigurationError of the strategy that cannot share the model
+ * @throws ConfigurationError of the strategy that does not support the model
  */
 export function checkSharedModel(
   model: { readonly numExperts?: number | undefined },
@@ -406,7 +406,7 @@ export function layoutText(parallel: AxisSizes): string {
   return `${formatAxes(dense)}, experts: ${formatAxes(experts.filter(({ size }) => size > 1))}`;
 }
 
-/** A group of processes, and the axis to which time predictions attribute its communication. */
+/** A group of processes, and the axis under which time predictions list the group's communication. */
 export interface PlannedGroup {
   readonly declaration: GroupDeclaration;
   readonly countsAs: CommunicationAxis;

@@ -206,7 +206,7 @@ export interface StrategySharing<Fragment extends FlagFragment, Fields extends o
   /** The strategy's flags in commands that use a trained model, with their help texts. */
   readonly help: Readonly<Partial<Record<keyof Fragment & string, string>>>;
   /**
-   * Returns the strategy's settings for values of these flags.
+   * Returns the strategy's settings, given the values of its flags.
    *
    * @throws ConfigurationError for sizes that cannot be combined with the preceding axes
    */

@@ -98,7 +98,7 @@ function checkEven({ flags: given, model }: StrategyCall<typeof tensorParallelFl
   ];
   for (const [name, total] of split) {
     if (total % size === 0) continue;
-    // the remedy is a divisor of all dimensions, because a divisor of only this dimension could cause the
+    // the remedy is a divisor of all dimensions, because a divisor of this dimension alone could cause the
     // next error
     const common = split.map(([, value]) => value).reduce(greatestCommonDivisor);
     const nearest = nearestDivisors(common, size);

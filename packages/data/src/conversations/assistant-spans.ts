@@ -6,9 +6,9 @@ import { type Conversation, conversationError, isLearnt } from './conversation.j
  * the next turn, or no token.
  */
 export interface UnwrittenEnd {
-  /** Special tokens that begin the next turn. Such a token ends the answer before it. */
+  /** Special tokens that begin the next turn, and thus end the answer before them. */
   readonly markers: readonly { readonly token: number; readonly text: string }[];
-  /** Text that is appended if the answer is the last message, where no next turn ends it. */
+  /** Text that is appended to an answer if it is the last message, because no next turn ends the answer. */
   readonly appended: string;
 }
 
@@ -17,7 +17,7 @@ interface AssistantSpansOptions {
   readonly template: ChatTemplate;
   /** The text of the special token that ends an answer. Text after it does not belong to the assistant. */
   readonly endOfTurn: string | undefined;
-  /** The end of an answer for a template that writes nothing after it. */
+  /** The end of an answer. Only for templates that write nothing after an answer. */
   readonly unwritten?: UnwrittenEnd | undefined;
 }
 
@@ -46,8 +46,8 @@ export function assistantSpans(given: AssistantSpansOptions): AssistantText {
 }
 
 /**
- * Extends each answer by the marker of the next turn, which ends the answer; appends an end to the last
- * answer.
+ * Extends each answer by the marker of the next turn, because this marker ends the answer. Appends an end to
+ * the last answer.
  */
 function withEnds(
   found: AssistantText,
@@ -199,7 +199,8 @@ function commonEnd(one: string, other: string): number {
 }
 
 /**
- * Returns the start of the answer, which is the end of its header. `content` is the position of its content.
+ * Returns the start of the answer, which is where its header ends. `content` is the position of the answer's
+ * content.
  */
 function endOfHeader(
   { messages, index, whole, render }: AnswerInWholeOptions,
@@ -212,7 +213,7 @@ function endOfHeader(
   const compared = before.slice(-comparedBefore);
   for (let size = header.length; size > 0; size--) {
     const at = whole.lastIndexOf(header.slice(0, size), content - size);
-    // only the part of the header that is equal to the prompt counts
+    // the part of the header that equals the generation prompt is not part of the answer
     const isHeader = at >= 0 && at + size <= content && (size === header.length || at + size === content);
     if (isHeader && whole.slice(0, at).endsWith(compared)) return at + size;
   }

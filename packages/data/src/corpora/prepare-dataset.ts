@@ -14,8 +14,8 @@ import { DocumentTokenizer, type TokenizedDocuments } from './tokenize-documents
 // The number of characters in a batch that is sent to a thread. It is large enough that the cost of sending
 // is negligible, and small enough that all threads get work.
 const threadBatchCharacters = 1 << 18;
-// The amount of text in a batch for this thread. The event loop runs after each batch, so signals are handled
-// within a tenth of a second.
+// The number of characters in a batch for this thread. The event loop runs after each batch, so signals are
+// handled within a tenth of a second.
 const hereBatchCharacters = 1 << 15;
 const batchDocuments = 4096;
 // For smaller corpora, starting threads takes longer than tokenizing.

@@ -81,8 +81,8 @@ export class IndexedDatasetWriter {
   }
 
   /**
-   * Appends documents from concatenated tokens. Each entry of `lengths` is a document with a single sequence.
-   * A length of 0 is an empty document, as in Megatron's preprocessing.
+   * Appends documents from concatenated tokens. Each entry of `lengths` is the number of tokens of a document
+   * with a single sequence. A length of 0 is an empty document, as in Megatron's preprocessing.
    */
   addDocuments(tokens: TokenArray, lengths: ArrayLike<number>): void {
     const isFilled = (length: number): boolean => length > 0;

@@ -164,7 +164,7 @@ describe('reading ahead', () => {
 
   it('has batches ready while the event loop is blocked by a step', async () => {
     let numWaited = Number.POSITIVE_INFINITY;
-    // assembling a batch takes far less than 10 ms, the first block
+    // assembling a batch takes far less than the 10 ms of the first step
     for (let stepMs = 10; stepMs <= 160 && numWaited > 10; stepMs *= 2) {
       const loader = createBatchLoader({
         dataset,

@@ -68,8 +68,8 @@ interface BertDatasetSettings extends SampleIndexSettings {
 }
 
 /**
- * Settings, and the split of a dataset that provides the samples. The dataset must have sentences
- * (`prepareDataset` with `splitSentences`). It is split by documents.
+ * The settings of a BERT dataset, and the split of an indexed dataset that provides its samples. The dataset
+ * must have sentences (`prepareDataset` with `splitSentences`). It is split by documents.
  */
 export interface BertDatasetOptions extends BertDatasetSettings, SampleIndexPart {}
 
@@ -284,8 +284,8 @@ interface TokenRange {
 }
 
 /**
- * Removes tokens from the longer segment, from a random end, until both segments fit; returns whether any was
- * removed.
+ * Removes tokens from the longer segment, from a random end, until both segments fit. Returns true if a token
+ * was removed.
  */
 function truncatePair(options: {
   first: TokenRange;

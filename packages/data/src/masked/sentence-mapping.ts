@@ -192,7 +192,7 @@ function walkEpochs(
         length += sizes[sentence]!;
         const remaining = end - sentence - 1;
         const enough = length >= target && sentence + 1 - start >= minimumSentences;
-        // a sample must either leave at least two sentences for the next sample, or take all remaining
+        // a sample must either leave at least two sentences for the next sample, or use all remaining
         // sentences
         if (remaining > 0 && !(enough && remaining >= 2)) continue;
         if (rows !== undefined) {

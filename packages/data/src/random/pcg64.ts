@@ -34,8 +34,8 @@ export class Pcg64 {
   }
 
   /**
-   * Returns an integer from 0 to below `count` (at most 2^20), with the same draws as `Generator.integers`
-   * for 32-bit integers.
+   * Returns an integer of at least 0 and below `count`, which is at most 2^20, with the same draws as
+   * `Generator.integers` for 32-bit integers.
    */
   below(count: number): number {
     // products with a low half below this remainder are rejected, because some results would otherwise be too

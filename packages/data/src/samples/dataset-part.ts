@@ -101,7 +101,7 @@ export function splitSequences(options: {
 /** Returns the split in the form for a dataset's identifiers. */
 function splitMatrixIdentifier(split: string): PythonJsonValue {
   return parseSplit(split).map((range) => {
-    // as in Megatron, a 0 at the start is a Python integer, and all other limits are floats
+    // as in Megatron, a limit of 0 at the start is a Python integer, and all other limits are floats
     return range === undefined
       ? null
       : [range[0] === 0 ? 0 : new PythonFloat(range[0]), new PythonFloat(range[1])];

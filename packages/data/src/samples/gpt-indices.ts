@@ -160,7 +160,7 @@ function buildSampleIndex(options: {
       }
       remaining -= available;
       if (position === lastPosition) {
-        // This line is reached only in an incomplete last sample, when no tokens are left.
+        // This line is reached only in an incomplete last sample, when no tokens remain.
         offset = sizes[documentIndex[position]!]! - 1;
         break;
       }

@@ -26,8 +26,8 @@ export interface SampleDataset<Batch extends NumberedBatch = TokenBatch> {
   /** Returns an empty batch of `batchSize` rows, to be filled and finished. */
   createBatch(batchSize: number): Batch;
   /**
-   * Writes sample `sample` into row `row` of `batch`. Each row must be written exactly once, in ascending
-   * order.
+   * Writes sample `sample` into row `row` of `batch`. Rows must be written in ascending order, and each
+   * exactly once.
    */
   fillRow(options: { readonly sample: number; readonly batch: Batch; readonly row: number }): void;
   /** Returns the final form of a batch after all its rows are filled. */

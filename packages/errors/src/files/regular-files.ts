@@ -62,7 +62,7 @@ export async function openRegularHandle(path: string): Promise<FileHandle> {
   }
 }
 
-// Windows has no such flag, but also no FIFOs among files.
+// Windows has no such flag, but its files cannot be FIFOs either
 const openingFlags = constants.O_RDONLY | (constants.O_NONBLOCK ?? 0);
 
 function openingError(error: unknown): unknown {

@@ -26,8 +26,8 @@ interface Architecture {
   /** True if llama.cpp reads Llama 3's frequency factors (`rope_freqs.weight`) for this architecture. */
   readonly readsFrequencyFactors?: true;
   /**
-   * The treatment of expert weights in llama.cpp: `normalized` scales the weights of a token's chosen experts
-   * to a sum of 1. Absent: the architecture has no experts.
+   * How llama.cpp computes the weights of a token's chosen experts. `normalized` scales them to a sum of 1.
+   * Absent: the architecture has no experts.
    */
   readonly expertWeights?: 'normalized' | 'as they are';
   /** Returns the differences that only this architecture has. */

@@ -12,7 +12,10 @@ import {
 } from '../huggingface/weight-mapping.js';
 import { pairedRows } from './paired-rows.js';
 
-/** GGUF names by the transformers library's names: tensors of the whole model, then modules of a layer. */
+/**
+ * The names in GGUF files, by the names in the transformers library: tensors of the whole model, then modules
+ * of a layer.
+ */
 const modelNames: Readonly<Record<string, string>> = {
   'embed_tokens.weight': 'token_embd.weight',
   'norm.weight': 'output_norm.weight',
@@ -76,7 +79,7 @@ function expertsMapping(mapping: WeightMapping, layer: string): WeightMapping {
 /**
  * Returns the mappings of a Llama or of a model derived from Llama.
  *
- * @param options.pairsRows true where the architecture rotates neighbouring features, as `llama` does
+ * @param options.pairsRows true if the architecture rotates neighbouring features, as `llama` does
  */
 function llamaMappings(
   modelType: GptTypeName,

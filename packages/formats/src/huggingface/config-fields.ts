@@ -15,8 +15,8 @@ export interface ConfigField {
    */
   readonly names: readonly string[];
   /**
-   * True if the names are spellings of the same field. A spelling from a file is not written in addition to
-   * the first name.
+   * True if the names are spellings of the same field. Only the first name is written, even if a file used
+   * another spelling.
    */
   readonly hasSpellings?: true;
   /** Further fields of config.json to which the same value is written. */

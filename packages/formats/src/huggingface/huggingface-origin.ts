@@ -6,7 +6,7 @@ export interface HuggingFaceOrigin {
   readonly generation?: Readonly<Record<string, unknown>> | undefined;
 }
 
-// fields about the files or the library that wrote them, which do not describe the model
+// fields about the files or the library that wrote them; they do not describe the model
 const notKept = new Set(['_name_or_path', 'auto_map', 'dtype', 'torch_dtype', 'transformers_version']);
 
 /** Returns the fields to repeat. Callers override them by the fields that describe the model. */

@@ -93,7 +93,7 @@ export function mappedWeightSources(options: {
   readonly names: WeightNames;
   readonly tensors: readonly LogicalTensor[];
   readonly dtype: WritableDtype;
-  /** Returns a tensor's name in the file, given its name without the prefix. */
+  /** Adds the prefix of the file, if any, to the name of a tensor. */
   fileName(name: string): string;
 }): TensorSource[] {
   const { names, tensors, dtype, fileName } = options;

@@ -40,8 +40,8 @@ export interface ModelType {
    */
   readonly lacksOnnxCache?: true;
   /**
-   * Fields of config.json without a corresponding property in this project's models. A field that is present
-   * must have a value of the given type.
+   * Fields of config.json that have no corresponding property in this project's models. If a field is
+   * present, its value must have the given type.
    */
   readonly typed: Readonly<Record<string, 'true or false' | 'a string'>>;
   /** The properties of a model in config.json, in the order of reading. */

@@ -77,7 +77,7 @@ describe('the concentration of a model with yarn', () => {
   it.each<[Values, number, Values]>([
     [{}, 1.3688879, {}],
     [{ mscale: 1, mscale_all_dim: 1 }, 1, { mscale: 1, mscale_all_dim: 1 }],
-    // mscale 0 has the same effect as a missing mscale, so neither field is written
+    // an mscale of 0 has the same effect as a missing mscale, so neither field is written
     [{ mscale: 0.7, mscale_all_dim: 0 }, 1.3688879, {}],
     [{ mscale: 0, mscale_all_dim: 0.7 }, 1.3688879, {}],
     [{ mscale: 0.7 }, 1.3688879, {}],

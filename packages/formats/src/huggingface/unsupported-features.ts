@@ -51,7 +51,8 @@ interface Feature {
   readonly what: string;
   readonly fields: readonly string[];
   /**
-   * Returns true if a value requests the feature; null and false never do. Default: every other value does.
+   * Returns true if a value requests the feature. null and false never request it. Default: every other value
+   * requests the feature.
    */
   readonly asks?: (value: unknown, values: Values) => boolean;
   /** The value of the field that does not request the feature. Default: a missing field, or false. */

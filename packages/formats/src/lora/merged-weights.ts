@@ -130,7 +130,7 @@ function addRows(values: Float32Array, range: ValueRange, addition: Addition): v
   const runs = runsWithin(rowsOfUp(addition), rows);
   const [first, last] = [runs[0], runs.at(-1)];
   if (first === undefined || last === undefined) return;
-  // the rows of B and of the weight have the same order, so the runs need a contiguous range of B
+  // the rows of B have the same order as the rows of the weight, so the runs need a contiguous range of B
   const [start, end] = [first.from, last.from + last.length];
   tidy(() => {
     const dtype = 'float32';

@@ -225,8 +225,8 @@ const onlyRotary = onlyWith(hasRotaryPositions);
 const onlyYarn = onlyWith((type) => type === 'yarn');
 
 /**
- * Restricts a property that Megatron-LM does not support together with YaRN. With YaRN, it must have the
- * value `usual`.
+ * Restricts a property that Megatron-LM does not support together with YaRN: in a model with YaRN, the
+ * property must have the value `usual`.
  */
 const notOfYarn = (field: ConfigField, usual: unknown): ConfigField => ({
   ...field,

@@ -75,10 +75,10 @@ export function transformersJsTokenizer(files: TokenizerFiles, model: TokenizedM
     'tokenizer_config.json': {
       ...withTokens,
       ...(hasPadding ? {} : { pad_token: tokens[Math.max(...Object.keys(tokens).map(Number))] }),
-      // the number of positions is the model's, even if the tokenizer was made for another one
+      // the maximum number of positions is the model's, even if the tokenizer was made for another model
       model_max_length: Math.min(Number(withTokens.model_max_length), model.maxPositionEmbeddings),
       ...(template === undefined ? {} : { chat_template: template }),
-      // transformers.js has token types from tokenizers of this name
+      // transformers.js takes token types only from tokenizers with this class name
       ...(model.hasTokenTypes ? { tokenizer_class: 'BertTokenizer' } : {}),
     },
   };

@@ -54,7 +54,9 @@ interface PlacedTensor {
   readonly offset: number;
 }
 
-/** Divides tensors over files of at most `mostBytes`; a larger tensor is alone in its file. */
+/**
+ * Divides tensors over files of at most `mostBytes`; a tensor that is larger than this gets a separate file.
+ */
 function placeTensors(tensors: readonly StoredTensor[], mostBytes: number): PlacedTensor[][] {
   const files: PlacedTensor[][] = [];
   let end = Number.POSITIVE_INFINITY;

@@ -55,7 +55,10 @@ export interface WriteOnnxGptOptions extends WriteOnnx {
 /** A BERT and the directory to write. */
 export interface WriteOnnxBertOptions extends WriteOnnx {
   readonly model: BertModelConfiguration;
-  /** The task that it was fine-tuned for. Default: a pretrained model, with its head for masked tokens. */
+  /**
+   * The task for which the model was fine-tuned. Default: the model is pretrained, and has a head for masked
+   * tokens.
+   */
   readonly task?: BertTask | undefined;
   /** Names of the classes of a classification, in order. Default: LABEL_0 and so on. */
   readonly labels?: readonly string[] | undefined;

@@ -20,7 +20,7 @@ export async function cachedModel(options: {
   if (commit === undefined) return undefined;
   const directory = cache.snapshotPath(commit);
   const { name } = repository;
-  // links whose contents have been deleted do not count
+  // links whose contents have been deleted are not included
   const files = new Set((await filesIn(directory)).filter((file) => cache.has(commit, file)));
   try {
     const needed = neededFiles({ part, files, name });

@@ -23,7 +23,7 @@ const singleWeights = 'model.safetensors';
 /** The file that states which tensor is in which weight file. */
 export const weightsIndex = 'model.safetensors.index.json';
 
-/** Patterns for the names of further files; no name may lead out of the directory. */
+/** Patterns for the names of further files. They match no name that leads out of the directory. */
 const templatePattern = /^additional_chat_templates\/[\w-][\w.-]*\.jinja$/;
 const weightsPattern = /^[\w-][\w.-]*\.safetensors$/;
 

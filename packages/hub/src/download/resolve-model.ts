@@ -146,7 +146,7 @@ class Fetch {
       all = [...all, ...listWeightFiles(text, { files: names, name }).map(listed)];
     }
     await this.#fetch(commit, all, { isAnnounced: true });
-    // written last, because a reference without its files would look like a complete model
+    // written last, because a reference whose files are missing would look like a complete model
     if (!isCommit(revision)) await cache.writeRef(revision, commit);
     return { directory: cache.snapshotPath(commit), name, commit, fetchedBytes: this.#fetchedBytes };
   }

@@ -62,7 +62,7 @@ function isUsable({ protocol, username, password }: URL): boolean {
   return protocols.includes(protocol);
 }
 
-/** A function like `fetch` that uses the proxies of an environment, if it names any. */
+/** A function like `fetch`. It uses the proxies that environment variables name, if there are any. */
 export type SendRequest = typeof fetch;
 
 /**

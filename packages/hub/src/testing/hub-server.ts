@@ -85,7 +85,7 @@ export class HubServer {
   static async start(repositories: Readonly<Record<string, ServedRepository>>): Promise<HubServer> {
     const server = new HubServer(repositories);
     await new Promise<void>((listening) => server.#hub.listen(0, '127.0.0.1', listening));
-    // a different host name, because clients may compare hosts without their ports
+    // clients get a different host name for this address, because they may compare hosts without their ports
     await new Promise<void>((listening) => server.#storage.listen(0, 'localhost', listening));
     return server;
   }

@@ -24,8 +24,8 @@ export interface WatchCost {
   readonly reportMs: readonly number[];
   readonly stepsMs: number;
   /**
-   * The time in the first steps and at the end, where a rank waits for all others. It occurs only once in a
-   * run.
+   * The time in the first steps and at the end of a run, when a rank waits for all others. These waits occur
+   * only once in a run.
    */
   readonly onceMs: number;
 }

@@ -171,7 +171,10 @@ export class CorpusWords {
     return this.#counts[work]!.has(word);
   }
 
-  /** Returns the other works, sorted by the cosine of their tf-idf weights, the most similar first. */
+  /**
+   * Returns the other works, sorted by the cosine between their tf-idf vectors and the vector of this work.
+   * The most similar work is first.
+   */
   othersByLikeness(work: number): readonly number[] {
     const known = this.#alike.get(work);
     if (known !== undefined) return known;

@@ -105,7 +105,7 @@ function bubbles({ pipeline, simulated, replayed, measured }: Comparison): strin
 function textScale({ ranks, makespan }: Simulation): number {
   const lengths = ranks.flatMap(({ passes }) => passes.map(({ start, end }) => end - start));
   const short = lengths.sort((a, b) => a - b)[Math.floor(lengths.length / 4)]!;
-  // for a trace in which all times are 0
+  // if all times of a trace are 0, any scale is valid
   return makespan === 0 ? 1 : Math.min(5 / short, 480 / makespan);
 }
 

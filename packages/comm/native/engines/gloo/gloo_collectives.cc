@@ -14,7 +14,8 @@ constexpr uint64_t kChunkBytes = 512 * 1024;
 // round trip instead of two, which saves more time than the additional bytes cost.
 constexpr uint64_t kSmallBytes = 8 * 1024;
 
-// Converts the pointer for a transfer, which takes writable memory; a send only reads it.
+// Converts the pointer for a transfer, whose interface requires writable memory although a send only reads
+// the memory.
 void* sendable(const void* data) { return const_cast<void*>(data); }
 
 uint64_t ceil_divide(uint64_t numerator, uint64_t denominator) { return (numerator + denominator - 1) / denominator; }

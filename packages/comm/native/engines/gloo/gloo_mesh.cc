@@ -265,8 +265,8 @@ Status GlooMesh::begin(const Transfer& transfer, Call* call, PendingTransfers* p
 }
 
 Status GlooMesh::start(const std::vector<Transfer>& transfers, Call* call, PendingTransfers* pending) {
-  // receives are started first, so that data which another member already waits to send needs no further
-  // request
+  // receives are started first, so that data for which another member is already waiting to send needs no
+  // further request
   for (const bool is_send : {false, true}) {
     for (const Transfer& transfer : transfers) {
       if (transfer.is_send == is_send) MTL_RETURN_IF_ERROR(begin(transfer, call, pending));

@@ -99,7 +99,7 @@ class HierarchicalCommunicator : public Communicator {
   const std::unique_ptr<GlooMesh> mesh_;
   const std::unique_ptr<local::LocalCommunicator> local_;
   GlooCollectives peers_, everybody_;
-  // the members of this host, and all members; both with the timeout of waits within the host
+  // the members of this host, and all members; both have the timeout for waits within the host
   GroupIdentity host_, group_;
   uint64_t num_local_steps_ = 0;
   std::vector<char> scratch_[2];

@@ -14,7 +14,7 @@ namespace mtl::comm::gloo {
 
 constexpr uint64_t kNoticeChannel = 0;
 
-// A notice in the format in which it is sent.
+// A notice, in the format in which it is sent to other members.
 struct Notice {
   enum Kind : int32_t { kNone = 0, kLeft = 1, kAborted = 2 };
   int32_t kind = kNone;

@@ -83,7 +83,7 @@ WaitResult wait_on(SharedWord* word, const WaitLimits& limits, const Reached& re
     const uint32_t seen = word->value.load();
     if (reached()) return WaitResult::kReached;
     *failure = check();
-    // data that arrived before the failure counts: an operation that has all its data succeeds
+    // data that arrived before the failure is used: an operation that has all its data succeeds
     if (!failure->ok()) return reached() ? WaitResult::kReached : WaitResult::kFailed;
     const int64_t left = limits.deadline_ns - now_ns();
     if (left <= 0) return reached() ? WaitResult::kReached : WaitResult::kTimedOut;

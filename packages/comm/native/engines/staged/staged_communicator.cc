@@ -79,8 +79,8 @@ StagedCommunicator::Transfer StagedCommunicator::take(uint64_t number) {
 }
 
 Status StagedCommunicator::execute(Operation* operation, Call* call) {
-  // the host engine begins only now: a member that has failed must not be counted among the members that
-  // arrived
+  // the host engine begins only after this check, because a member that has failed must not count among the
+  // members that arrived
   Status status = call->check();
   if (operation->memory == Memory::kHost) return status.ok() ? host_->execute(operation, call) : status;
   if (operation->progress == 0) begin(operation, call);

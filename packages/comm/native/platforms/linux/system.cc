@@ -73,7 +73,7 @@ int create_event() { return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); }
 
 void raise_event(int event) {
   const uint64_t one = 1;
-  // the write either succeeds or fails because the counter is full: the event is raised in both cases
+  // the write succeeds, or fails because the counter is full; the event is raised in both cases
   const ssize_t written = write(event, &one, sizeof(one));
   static_cast<void>(written);
 }

@@ -58,7 +58,9 @@ function readTable(table: string): ReadonlyMap<string, MegatronFlag> {
   return flags;
 }
 
-/** All known flags of Megatron-LM that are not in the schema, by name. Names of prefixes end with `*`. */
+/**
+ * All known flags of Megatron-LM that are not in the schema, by name. A name that ends with `*` is a prefix.
+ */
 export const megatronFlags: ReadonlyMap<string, MegatronFlag> = readTable(unsupportedFlags);
 
 const prefixes = [...megatronFlags.keys()]

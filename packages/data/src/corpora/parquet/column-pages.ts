@@ -266,7 +266,8 @@ function readTexts(options: {
 }
 
 function readPlainTexts(reader: Reader, count: number): readonly Uint8Array[] {
-  // each length takes four bytes, so a count that exceeds the page is rejected before memory is allocated
+  // each length takes four bytes, so a count of lengths that do not fit into the page is rejected before
+  // memory is allocated
   if (count > remaining(reader) / 4) throw new Error(`it has ${count} values in ${remaining(reader)} bytes`);
   const texts = readPlain(reader, 'BYTE_ARRAY', count, undefined) as Uint8Array[];
   checkEnd(reader);
@@ -356,7 +357,10 @@ function readLengths(reader: Reader, count: number): Int32Array {
   return lengths;
 }
 
-/** Checks the header of lengths in DELTA_BINARY_PACKED: if blocks had no values, decoding would never end. */
+/**
+ * Checks the header of lengths in DELTA_BINARY_PACKED, because decoding would never end if blocks had no
+ * values.
+ */
 function checkLengths({ view, offset }: Reader, count: number): void {
   const header = { view, offset };
   const blockValues = readVarInt(header);
@@ -372,8 +376,8 @@ function checkLengths({ view, offset }: Reader, count: number): void {
 }
 
 /**
- * Throws if bytes remain after the values. Only indices may be padded, so other bytes indicate a value that
- * was not read.
+ * Throws if bytes remain after the values. Only indices may have padding. Other remaining bytes belong to a
+ * value that was not read.
  */
 function checkEnd(reader: Reader): void {
   const left = remaining(reader);

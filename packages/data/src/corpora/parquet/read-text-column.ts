@@ -269,7 +269,8 @@ function columnChunk(options: {
   const dataStart = checkCount(data_page_offset, 'data page offset');
   const start = checkCount(dictionary_page_offset ?? 0, 'dictionary page offset') || dataStart;
   const length = checkCount(meta_data!.total_compressed_size, 'compressed size');
-  // for a column without rows, pyarrow writes only a dictionary page, and 0 as the offset of the data page
+  // for a column without rows, pyarrow writes only a dictionary page, and writes 0 as the offset of the data
+  // page
   const isBeforeData = start <= dataStart || numValues === 0;
   const isInFile = start >= magic.length && start + length <= footerStart;
   if (!(isBeforeData && isInFile) && (numValues > 0 || length > 0)) {

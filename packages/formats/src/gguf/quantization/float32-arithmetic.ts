@@ -13,8 +13,8 @@ export function largestMagnitude(values: Float32Array, start: number, end: numbe
 }
 
 /**
- * Returns the value with the largest magnitude in values[start, end), with its sign. Of equal magnitudes, the
- * first counts.
+ * Returns the value with the largest magnitude in values[start, end), with its sign. If several magnitudes
+ * are equal, the first value is returned.
  */
 export function valueOfLargestMagnitude(values: Float32Array, start: number, end: number): number {
   let found = 0;

@@ -18,7 +18,8 @@ export const q4K: Codec = {
       const block = values.subarray(start, start + superBlockValues);
       const levels = encodeAffineBlock(block, { view, at, search });
       for (let index = 0; index < superBlockValues / 2; index++) {
-        // the low bits of 32 bytes hold 32 levels, the high bits of the same bytes the next 32
+        // the low halves of 32 bytes contain 32 levels, and the high halves of the same bytes contain the
+        // next 32 levels
         const first = 64 * Math.floor(index / 32) + (index % 32);
         bytes[at + 16 + index] = levels[first]! | (levels[first + 32]! << 4);
       }

@@ -24,7 +24,7 @@ export interface GgufGpt {
   readonly endTokens: readonly number[];
   /** The model's config.json fields, as in a directory of the transformers library. */
   readonly origin: HuggingFaceOrigin;
-  /** tokenizer.json and tokenizer_config.json as texts; empty for a tokenizer that cannot be converted. */
+  /** The texts of tokenizer.json and tokenizer_config.json. Empty if the tokenizer cannot be converted. */
   readonly tokenizerFiles: Readonly<Record<string, string>>;
   /** Notes for the user. */
   readonly notices: readonly string[];
@@ -98,8 +98,8 @@ const powersOfTwo = Array.from({ length: 18 }, (_, exponent) => 2 ** (exponent +
 const padding = { makeVocabularySizeDivisibleBy: 128 };
 
 /**
- * Compares the number of experts with the rows of the routers. A wrong number is thus found before names are
- * made for each expert.
+ * Compares the number of experts with the rows of the routers. With this check, a wrong number is found
+ * before a name is made for each expert.
  */
 function checkExperts(file: GgufFile, numExperts: number | undefined): void {
   if (numExperts === undefined) return;

@@ -6,7 +6,8 @@ import { applyNorm } from './norms.js';
 import { refuseKind } from './refusals.js';
 import { type Positions, rotateHeads } from './rotation.js';
 
-// G groups of heads that share a key and a value, r = A / G heads in each; D head size, T keys
+// G: groups of heads that share a key and a value. r = A / G: heads in each group. D: head size. T: number of
+// keys.
 
 /** The keys that queries see. */
 export interface AttentionMask {
@@ -17,7 +18,7 @@ export interface AttentionMask {
   visible(windowSize: number | undefined): Value;
 }
 
-/** An attention in a layer, with its inputs and its cache. */
+/** The attention of a layer, with its inputs and its cache. */
 interface AttentionCall {
   readonly name: string;
   readonly hiddenSize: number;

@@ -17,7 +17,7 @@ interface Routing {
   readonly factor: Value | undefined;
 }
 
-/** The logit of an expert that is not chosen: no logarithm of a weight is as low. */
+/** The logit for experts that are not chosen. It is lower than the logarithm of any weight. */
 const unchosen = -1e4;
 
 /** The smallest weight that has a logarithm. */
@@ -59,7 +59,7 @@ export function routeTokens(
   return { logits: cast(spread), factor: factor === undefined ? undefined : cast(factor) };
 }
 
-/** Returns the scores by which experts are chosen, without their biases. */
+/** Returns the scores by which experts are chosen, without the experts' biases. */
 function scoreExperts(graph: GraphBuilder, logits: Value, { scoreFunction, preSoftmax }: Router): Value {
   if (scoreFunction === 'sigmoid') return graph.op('Sigmoid', [logits]);
   if (scoreFunction === 'sqrtsoftplus') return graph.op('Sqrt', [graph.op('Softplus', [logits])]);
@@ -111,6 +111,6 @@ function weighExperts(
   }
   const own = gather(scores);
   const logarithms = graph.op('Log', [graph.op('Max', [own, graph.number(smallest, 'FLOAT')])]);
-  // scores of several experts are divided by their sum, the score of one is not
+  // the scores of several experts are divided by their sum; the score of a single expert is not
   return { logarithms, sum: topK === 1 ? own : undefined };
 }

@@ -11,7 +11,7 @@ export interface StoredTensor {
   readonly name: string;
   readonly type: DataType;
   readonly shape: readonly number[];
-  /** Returns the bytes in their order, in parts. A part is valid until the next one. */
+  /** Yields the bytes in order, in several buffers. A buffer is valid until the next buffer is requested. */
   read(): AsyncIterable<Uint8Array>;
 }
 

@@ -39,7 +39,9 @@ export function storeBytes(weight: WeightTensor): ByteMatrix {
   });
 }
 
-/** Returns the matrices [E, O, I] of experts in bytes, as `storeBytes` has them, but not transposed. */
+/**
+ * Quantizes the matrices [E, O, I] of experts to bytes, as `storeBytes` does, but does not transpose them.
+ */
 export function storeExpertBytes(weight: WeightTensor): ByteMatrix {
   const inputs = weight.shape.at(-1)!;
   return storeRows(weight, weight.shape, async function* (rows) {
@@ -123,7 +125,10 @@ export function multiplyBytes(graph: GraphBuilder, input: Value, { weight, bias 
   return addBias(graph, graph.op('Mul', [graph.cast(product, 'FLOAT'), factor]), bias);
 }
 
-/** Returns rows [N, H] of a table [V, H] in bytes, which are columns as it is stored. */
+/**
+ * Adds nodes that look up rows [N, H] of a table [V, H] that is stored as bytes. The table is stored
+ * transposed, so its rows are columns.
+ */
 export function lookUpBytes(graph: GraphBuilder, ids: Value, table: WeightTensor): Value {
   const { values, scales } = storeBytes(table);
   const columns = graph.op('Gather', [graph.weight(values), ids], { attributes: { axis: int(1) } });

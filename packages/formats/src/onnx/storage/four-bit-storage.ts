@@ -106,7 +106,7 @@ export const fourBitStorage: Storage = {
         N: int(outputs),
         bits: int(4),
         block_size: int(blockSize),
-        // inputs are rounded to 8 bits, where a CPU has a kernel for it
+        // inputs are rounded to 8 bits if a CPU has a kernel for this
         accuracy_level: int(4),
       },
     });

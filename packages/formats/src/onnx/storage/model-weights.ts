@@ -12,13 +12,13 @@ export interface WeightTensor {
   readonly name: string;
   readonly shape: readonly number[];
   /**
-   * Returns the values, row-major, in parts of whole rows of `rowLength` values. A part is valid until the
-   * next one.
+   * Yields the values in row-major order, in blocks of complete rows of `rowLength` values. A block is valid
+   * until the next block is requested.
    */
   read(rowLength: number): AsyncGenerator<Float32Array>;
 }
 
-/** The parameters of a model by their names, which are read by blocks of rows. */
+/** The parameters of a model by their names. The values of a parameter are read by blocks of rows. */
 export class ModelWeights {
   readonly #tensors: ReadonlyMap<string, LogicalTensor>;
   readonly #used = new Set<string>();

@@ -18,8 +18,8 @@ constexpr const char* kMatmulWayNames[kNumMatmulWays] = {"blocks", "few-rows", "
 // name of a way. Other text gives MTL_MATMUL_CHOICES and changes nothing. With `times_others`, a matmul that
 // has no choice yet is timed, and the result becomes its choice.
 Status set_cpu_matmul_choices(const char* lines, bool times_others);
-// Returns the choices in the format of `set_cpu_matmul_choices`, in the order of the problems; while matmuls
-// are timed, only the choices of the matmuls that were computed.
+// Returns the choices in the format of `set_cpu_matmul_choices`, in the order of the problems; While matmuls
+// are timed, returns only the choices of the matmuls that have been computed.
 std::string cpu_matmul_choices();
 
 // Returns the name of a problem: its dtypes, sizes and transposed operands, and whether the product is added

@@ -54,7 +54,8 @@ MTL_INLINE void for_each(int64_t count, int64_t elements, const Body& body) {
   });
 }
 
-// Returns each number from 0 on once. Threads take the next task when they are ready.
+// Hands out the numbers of tasks: each call returns the next number, beginning with 0. Threads use it to take
+// the next task when they are ready.
 class TaskCounter {
  public:
   // Takes `chunk` numbers and returns the first.

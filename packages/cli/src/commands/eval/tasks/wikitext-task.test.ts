@@ -16,7 +16,7 @@ it.each([
   ['well @-@ known , 1 @,@ 902 or 47 @.@ 5', 'well-known, 1,902 or 47.5'],
   ['one : two ; three . four ! five ? six , seven', 'one: two; three. four! five? six, seven'],
   ['( a ) [ b ] { c } " d " \' e \'', '(a) [b] {c} "d" \'e\''],
-  // white space as in Python: a byte order mark is not white space
+  // white space is defined as in Python, where a byte order mark is not white space
   ['( \u2003a \ufeff)', '(a \ufeff)'],
   ['= = x = = = y = = = =', '== x === y ===='],
   ['46 \u00b0 north', '46\u00b0north'],

@@ -22,8 +22,8 @@ export interface WikitextResult {
   /** exp(negativeLogLikelihood / numOriginalTokens): Shoeybi et al. 2019, section 5.3. */
   readonly perplexity: number;
   /**
-   * The perplexity computed with one word less, because the first token is given, and limited to exp(20), as
-   * in Megatron-LM's code.
+   * The perplexity as Megatron-LM computes it: divided by one word less, because the first token is given,
+   * and limited to exp(20).
    */
   readonly adjustedPerplexity: number;
   /** exp(negativeLogLikelihood / numScored): the perplexity per token, not comparable between tokenizers. */

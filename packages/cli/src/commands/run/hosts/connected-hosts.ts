@@ -12,8 +12,8 @@ import { type HostReport, shortenReport, type Verdict } from '../reports/judge-a
 import { type JobHosts, type Judge, type RankFailure, serveStore } from './job-hosts.js';
 
 /**
- * The timeout in milliseconds of a wait without a limit, longer than any training run. The wait ends with a
- * value, or when a launcher is lost.
+ * The timeout, in milliseconds, for a wait that must not time out. It is longer than any training run. The
+ * wait ends when the value arrives, or when a launcher is lost.
  */
 const noLimitMs = 1e11;
 /** The maximum time, in milliseconds, for which an attempt to find host 0 blocks this process. */
@@ -115,7 +115,8 @@ export class ConnectedHosts implements JobHosts {
     try {
       this.#store.set(`attempt/${attempt}/failed`, encode(told));
     } catch {
-      // another host has reported a failure before, or is lost; in both cases waiting hosts are informed
+      // another host has already reported a failure, or is lost; in both cases, the waiting hosts have been
+      // informed
     }
   }
 

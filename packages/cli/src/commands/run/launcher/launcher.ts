@@ -215,8 +215,8 @@ function silentRank(server: StoreServer | undefined): RankFailure | undefined {
 }
 
 /**
- * Returns the error of a job that lost another host. The launcher of that host has ended, so nothing can
- * restart its ranks.
+ * Returns the error of a job that lost another host. The lost host has no launcher any more, so its ranks
+ * cannot be restarted.
  */
 function lostHost(error: unknown): unknown {
   if (!MtlError.isInstance(error) || ['MTL_CLOSED', 'MTL_STORE_AUTHENTICATION'].includes(error.code))

@@ -26,7 +26,7 @@ export function shortenReport(report: HostReport): HostReport {
   const ends = report.ends.map((end) => ({
     ...end,
     lastMessage: end.status === 0 ? '' : end.lastMessage.slice(0, maximumMessageLength),
-    // the error is kept either completely or not at all
+    // keeps the error either completely or not at all
     error: end.status === wrongInputStatus && end.error.length <= maximumErrorLength ? end.error : '',
   }));
   return { ...report, ends };
@@ -154,7 +154,8 @@ function blamed(
 
 function writeMessage(end: RankExit, reported: MtlError | undefined): string {
   const names = reported?.details.rank === end.rank;
-  // the reports of other ranks are more precise if the launcher ended the rank, or if its status is 0
+  // other ranks report the cause more precisely if the launcher ended this rank, or if this rank's status is
+  // 0
   const sawMore = names && (end.status === 0 || (end.wasSignalled && end.signal !== null));
   return sawMore ? `rank ${end.rank} failed: ${reported.message}` : formatRankExit(end);
 }

@@ -104,7 +104,10 @@ export class LinePrefixer {
     this.#prefix = Buffer.from(prefix);
   }
 
-  /** Returns the lines that this chunk completes, as one buffer; empty without complete lines. */
+  /**
+   * Returns the lines that this chunk completes, as one buffer. The buffer is empty if there are no complete
+   * lines.
+   */
   push(chunk: Buffer): Buffer {
     const bytes = Buffer.concat([this.#rest, chunk]);
     const end = bytes.lastIndexOf(lineFeed) + 1;

@@ -286,7 +286,7 @@ bool NcclCommunicator::is_ready(const Operation& operation) {
 }
 
 void NcclCommunicator::leave() {
-  // an error is ignored: other members then see the failure without its reason
+  // an error is ignored, because its only effect is that other members see the failure without the reason
   static_cast<void>(options_.store.set(key("left/" + std::to_string(group_.rank)), "1"));
   const Lock lock(mutex_);
   changed_.notify_all();

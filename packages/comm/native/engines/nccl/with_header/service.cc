@@ -215,7 +215,8 @@ void NcclCommunicator::watch_time(Channel* channel, const RecordPointer& record,
     const std::string at = key(stuck_key(*channel, record->operation, group_.rank));
     const std::string text = to_store(record->operation.description);
     lock->unlock();
-    // an error is ignored: the error message then only lacks the members' names
+    // an error is ignored, because its only effect is that the error message does not contain the members'
+    // names
     static_cast<void>(options_.store.set(at, text));
     lock->lock();
   }

@@ -41,8 +41,8 @@ struct BackwardScratch {
   TileRow* tile_rows;                                                                  // for every head
 };
 
-// Returns the columns of operands and sums whose rows have `size` elements, with room for the extra columns
-// that a matmul computes.
+// Returns the number of columns for operands and sums whose rows have `size` elements. It includes the
+// additional columns that a matmul computes.
 template <typename Gemm>
 MTL_INLINE int64_t padded_columns(int64_t size) {
   return round_up(size, Gemm::kOnTiles ? Gemm::kRowGroup : kLanes);
@@ -255,7 +255,7 @@ void add_key_gradients(const BackwardHead<T>& head, const BackwardScratch& scrat
   const int64_t columns = padded_columns<Gemm>(head.queries.columns), position = row.first_query / Gemm::kDepth;
   const int64_t value_columns = padded_columns<Gemm>(head.values.columns);
   for (int64_t key = 0; key < kTile; key += Gemm::kRowGroup) {
-    // Causal: queries before the first key of the group do not attend to it.
+    // with causal attention, queries before the first key of the group do not attend to the group
     const int64_t first_position = head.masks.first_position + row.first_query;
     const int64_t hidden = head.masks.causal ? larger(0, first_key + key - first_position) : 0;
     const int64_t first = hidden / Gemm::kDepth / Gemm::kStepMultiple * Gemm::kStepMultiple;
@@ -335,7 +335,7 @@ struct Writing {
   bool accumulate;
 };
 
-// Writes one vector of a row; `count` is the number of columns left in the row.
+// Writes one vector of a row. `count` is the number of columns that remain in the row.
 template <typename T>
 MTL_INLINE void write_values(T* destination, VFloat sums, int64_t count, const Writing& how) {
   const VFloat value = sums * how.factor;
@@ -427,7 +427,7 @@ void backward_keys(const BackwardHead<T>& head, const BackwardHead<T>* next_head
     if (scratch.states[tile] == TileState::kUntouched) {
       prepare_queries<Gemm>(head, scratch, query_gradients, tile * kTile);
     }
-    // these queries attend to no later tile of keys
+    // these queries do not attend to any later tile of keys
     const bool complete = num_parts == 1 && row.any.end <= first_key + kTile;
     BackwardAhead<T> ahead = look_ahead(head, next_head, scratch, tile, key_tile + num_parts);
     if (complete) ahead.query_gradients = rows_of(head.query_gradients, tile * kTile);
@@ -443,7 +443,8 @@ void backward_keys(const BackwardHead<T>& head, const BackwardHead<T>* next_head
   }
 }
 
-// Tells whether queries of a head attend to keys of a tile; the answer is the same for all heads of a group.
+// Returns true if queries of a head attend to keys of a tile. The result is the same for all heads of a
+// group.
 MTL_INLINE bool is_seen(const SampleMasks& masks, const TileRow* rows, int64_t num_rows, int64_t first_key) {
   const TileKind key_kind = key_tile_kind(masks, first_key);
   for (int64_t row = 0; row < num_rows; ++row) {

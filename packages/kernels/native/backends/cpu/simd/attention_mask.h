@@ -155,7 +155,7 @@ __attribute__((noinline)) void keep_masks_between(VInt* masks, const Dropout& dr
   }
 }
 
-// Computes the keep masks of a query's probabilities: all ones where a probability is kept.
+// Computes the dropout masks of a query's probabilities. All bits are set for probabilities that are kept.
 MTL_INLINE void keep_masks(VInt* masks, const Dropout& dropout, const DroppedColumns& columns, int64_t query) {
   const uint32_t row = static_cast<uint32_t>(dropout.first_query + query);
   if (columns.offset != 0) {

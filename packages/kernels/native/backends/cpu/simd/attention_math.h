@@ -39,7 +39,7 @@ MTL_INLINE VFloat power_of_two(VFloat x) {
     power = power * r + 1.000000072f;
   }
   if constexpr (kToBfloat16 && kAllShown) return times_power(power, integer);
-  // the maximum is 0, or x where it is NaN
+  // the maximum is 0, or x if x is NaN
   return select(x >= -125.0f, times_power(power, integer), maximum(splat(0.0f), x));
 }
 
@@ -55,7 +55,8 @@ MTL_INLINE VFloat natural_logarithm(VFloat x) {
   return select(x == x, exponent * kLn2 + 2.0f * z * series, x);
 }
 
-// The factor of a head's products of queries and keys, and the soft cap of the scores; 0: none.
+// The factor by which the products of a head's queries and keys are multiplied, and the soft cap of the
+// scores (0: no cap).
 struct ScoreScale {
   float factor, cap;
 

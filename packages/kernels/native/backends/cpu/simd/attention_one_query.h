@@ -47,7 +47,7 @@ MTL_INLINE void add_values(float* sums, float factor, const float* weights, cons
   for (int64_t key = 0; key < num_keys; ++key) {
     const T* row = values + key * stride + column;
     for (int vector = 0; vector < kVectors; ++vector) {
-      // with more than one vector, all are whole
+      // if there is more than one vector, all vectors are complete
       const VFloat value = kVectors > 1 ? load(row + vector * kLanes) : load_up_to(row, size - column);
       running[vector] += weights[key] * value;
     }

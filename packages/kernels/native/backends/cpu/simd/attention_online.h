@@ -13,7 +13,8 @@ namespace {
 // The initial running maximum: finite, so that no difference is NaN, and below every score.
 constexpr float kNoMaximum = static_cast<float>(kEmptyLogSumExp);
 
-// The logarithm to base 2 of the largest weight of a key whose score exceeds a maximum that was not raised.
+// The maximum by which a score (in base 2) may exceed the running maximum before the running maximum is
+// raised.
 constexpr float kSlack = 8.0f;
 
 // One head of one sample.
@@ -236,8 +237,8 @@ void forward_tile(const ForwardHead<T>& head, const ForwardScratch& scratch, con
   }
 }
 
-// Raises a head's highest score, which tiles of other samples and parts may raise at the same time, to the
-// maximum of rows in base 2.
+// Raises a head's highest score to the maximum of rows (in base 2). Threads that compute other samples and
+// parts may raise it at the same time.
 __attribute__((noinline)) void raise_highest(float* highest, const float* maxima, int64_t count) {
   float greatest = maxima[0];
   for (int64_t row = 1; row < count; ++row) greatest = maxima[row] > greatest ? maxima[row] : greatest;

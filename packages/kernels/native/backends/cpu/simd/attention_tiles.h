@@ -271,8 +271,8 @@ MTL_INLINE VUint words_of_rows(const Matrix<T>& matrix, int64_t row, int64_t col
   return words;
 }
 
-// Packs columns for sums along the rows, packed[row / kDepth][columns rounded up to vectors]. Fills up to
-// kTile rows with zeros.
+// Packs columns for a matmul that sums along the rows, packed[row / kDepth][columns rounded up to vectors].
+// Fills up to kTile rows with zeros.
 template <typename Gemm, typename T>
 void pack_columns(Word* packed, Matrix<T> matrix) {
   const int64_t stride = round_up(matrix.columns, kLanes);

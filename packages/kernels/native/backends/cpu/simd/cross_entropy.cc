@@ -118,7 +118,7 @@ Status backward_of(const OpCall& call, const Logits& softmax) {
     T* const gradient = gradients + row * width;
     const int64_t label = labels[row] - first_column;
     const bool own = weight != 0.0f && label >= 0 && label < num_columns;
-    // before the row is overwritten: gradients may share the memory of the logits
+    // read before the row is overwritten, because gradients may use the memory of the logits
     const float label_logit = own ? Logits::of(softmax, load_one(logits + row * width + label)) : 0.0f;
     gradient_of_row(gradient, logits + row * width, width, num_columns, maxima[row],
                     weight == 0.0f ? 0.0f : weight / sums[row], softmax);

@@ -61,7 +61,7 @@ void cut_right_operand(DType output_dtype, Blocks* b) {
   constexpr int64_t kVectorBytes = sizeof(VUint);
   const int64_t most = kPackedBytes / kVectorBytes;  // vectors
   const bool is_float = output_dtype == DType::kFloat32;
-  // first choice: parts with the whole inner dimension
+  // the first choice is parts with the complete inner dimension
   b->part_steps = b->steps;
   b->chunk_panels = smaller(b->column_panels, larger(most / (b->steps + 1), kFewestColumns / kLanes));
   b->sums = is_float ? Sums::kInOutput : b->steps > b->block_steps ? Sums::kOfRowBlock : Sums::kNowhere;
@@ -73,7 +73,7 @@ void cut_right_operand(DType output_dtype, Blocks* b) {
     if (!is_float) b->sums = Sums::kOfMatrix;
   }
   b->panel_length = b->part_steps + 1;
-  // makes chunks of about the same size, of whole tiles
+  // makes chunks of about equal size that consist of complete tiles
   const int64_t chunks = divide_up(b->column_panels, b->chunk_panels);
   b->chunk_panels = smaller(b->column_panels, round_up(divide_up(b->column_panels, chunks), Lanes::kTileVectors));
 }

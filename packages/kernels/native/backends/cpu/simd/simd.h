@@ -1,5 +1,5 @@
-// Loads and stores of every dtype and functions of vectors, which all CPU kernels share: from the facts and
-// functions of an instruction set (isa/isa.h).
+// Loads and stores for every dtype, and functions of vectors. All CPU kernels use this file. It is built on
+// the facts and functions of an instruction set (isa/isa.h).
 #pragma once
 
 #include <stdint.h>

@@ -56,7 +56,8 @@ MTL_INLINE PhiloxColumns philox_columns(const PhiloxSite& site, int64_t group) {
   return columns;
 }
 
-// Computes the keep masks of a row, with all bits set for kept elements: 64 / kLanes vectors in column order.
+// Computes the dropout masks of a row, with all bits set for kept elements: 64 / kLanes vectors in column
+// order.
 MTL_INLINE void keep_masks_of_row(VInt* masks, const PhiloxSite& site, const PhiloxColumns& columns, uint32_t row,
                                   uint32_t threshold) {
   const uint32_t first_word0 =
