@@ -79,7 +79,7 @@ function hasOneDnn() {
   );
 }
 
-/** Functions that tell which commands and libraries this machine has, and whether this user is root. */
+/** Functions that report which commands and libraries this machine has, and whether this user is root. */
 const thisMachine = {
   hasCommand: (command) => succeeds(command, ['--version']),
   hasOneDnn,

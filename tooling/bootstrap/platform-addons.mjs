@@ -49,7 +49,7 @@ function download({ platform, sources, say }) {
       say(`${name} ${released.version} is not what was released (${released.integrity}): compiling`);
       return false;
     }
-    // The checkout already has these files of the package, and they are kept.
+    // These files of the package are already in the checkout, and are not replaced.
     const kept = ['package.json', 'README.md', 'LICENSE'].map((each) => `--exclude=package/${each}`);
     const unpacked = spawnSync('tar', ['xzf', tarball, ...kept, '--strip-components=1', '-C', directory]);
     return unpacked.status === 0 && isBuiltFrom(platform, sources);

@@ -152,7 +152,7 @@ function readStrategies(parse) {
     const name = text.replace(/Parallelism$/, '');
     const file = files.get(text);
     const source = parse(file);
-    // a flag is a property whose value is a call that makes its schema
+    // a flag is a property whose value is a function call that makes the flag's schema
     const flags = collectNodes(source, ts.isPropertyAssignment)
       .filter(({ initializer }) => ts.isCallExpression(initializer))
       .map(({ name: key }) => key)

@@ -167,7 +167,7 @@ describe('steps', () => {
 
   it('run although one before has failed or was ended, each within its share of the time', async () => {
     const hanging = shell('hangs', 'sleep 600 & wait');
-    // the other steps take almost no time, and have a large limit for busy machines
+    // the other steps take almost no time, but have a large limit because machines may be busy
     const more = { weight: 14 };
     const others = [shell('fails', 'exit 3', more), shell('passes', 'exit 0', more)];
     const { came, statuses } = await run([hanging, ...others], 1);

@@ -123,7 +123,9 @@ function placesInGguf(bytes) {
   ];
 }
 
-/** Makes a place in a file with a 32-bit integer. A value that does not fit becomes the largest one. */
+/**
+ * Makes a place in a file with a 32-bit integer. A value that does not fit is replaced by the largest value.
+ */
 const narrow = (bytes, at, where) => ({
   where,
   replaced: (count) => {
@@ -165,7 +167,7 @@ function placesInPickle(bytes, wrap) {
       const long = Buffer.alloc(10, 0);
       long.set([0x8a, 8]);
       long.writeBigInt64LE(BigInt(count), 2);
-      // Frames may be left out; their lengths would be wrong.
+      // frames may be omitted, because their lengths would be wrong in the cut pickle
       const cuts = [...frames.map((frame) => [...frame, Buffer.alloc(0)]), [start, end, long]];
       return wrap(spliced(bytes, cuts));
     },

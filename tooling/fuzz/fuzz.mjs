@@ -91,7 +91,9 @@ class Reader {
     return { ...outcome, input, file };
   }
 
-  /** Returns the first reply for which `isAwaited` holds, or the end of the process if that comes first. */
+  /**
+   * Returns the first reply for which `isAwaited` returns true, or the end of the process if it ends before.
+   */
   #until(isAwaited, seconds = caseSeconds) {
     const child = this.#child;
     return new Promise((resolve) => {

@@ -32,7 +32,7 @@ function findProblem([text, columns, types, accumulators, left, immediates]) {
   const count = registersIn(immediates).length;
   const wanted = isInRegisters ? 3 : 4;
   if (count !== wanted) return `${count} immediates, expected ${wanted}: ${text}`;
-  // immediates of the layouts: both operands by rows, or B by columns
+  // the immediates for the layouts of operands: both by rows, or B by columns
   const expectedImmediates = isInRegisters ? '1,1,1' : '1,1,0,0';
   return registersIn(immediates).join(',') === expectedImmediates
     ? undefined

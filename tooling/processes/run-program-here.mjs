@@ -69,7 +69,7 @@ export async function runProgramHere({ program, flags, directory }) {
   process.argv = [process.execPath, program, ...flags];
   try {
     const ended = await asProgram(async () => {
-      // Node caches modules by URL: a new query string makes it run the program again
+      // Node caches modules by URL, so a new query string makes Node run the program again
       await import(/* @vite-ignore */ `${pathToFileURL(program)}?run=${++numRuns}`);
       return undefined;
     }, collect);

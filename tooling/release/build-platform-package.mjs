@@ -28,7 +28,7 @@ const parts = {
   comm: {
     libraries: [portableGloo],
     options: ['-DMTL_INSTRUCTION_SETS=all'],
-    // NCCL is opened at run time: its headers are all that is needed
+    // NCCL is opened at run time, so the build needs only its headers
     cudaOptions: ['-DMTL_REQUIRED_ENGINES=nccl'],
     built: ['mtl_comm.node', 'libmtl_comm_gloo.so'],
     ofCompiler: [],
@@ -54,8 +54,8 @@ function runtimeLicenses() {
 }
 
 /**
- * Returns the licence of NVIDIA's runtime, which is linked into the CUDA library: of a toolkit, or of its
- * wheel.
+ * Returns the licence of NVIDIA's runtime, which is linked into the CUDA library. The licence is in the CUDA
+ * toolkit or in NVIDIA's wheel.
  */
 function cudaLicenses() {
   const toolkits = [process.env.CUDA_HOME, process.env.CUDA_PATH, '/usr/local/cuda'].filter(Boolean);

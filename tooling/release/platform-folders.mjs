@@ -26,7 +26,10 @@ export function platformFolders(root) {
     });
 }
 
-/** Returns the packages for every platform, in the same way: the kernels as WebAssembly. */
+/**
+ * Returns the packages that run on every platform, in the same form as `platformFolders`. There is one: the
+ * kernels as WebAssembly.
+ */
 export function portableFolders(root) {
   return folders(root)
     .filter(({ manifest }) => manifest.os === undefined)
@@ -40,7 +43,10 @@ export function platformFoldersHere(root) {
   );
 }
 
-/** Returns the platform packages with an addon: a checkout uses them instead of compiling. */
+/**
+ * Returns the platform packages that contain an addon. A checkout can use these addons instead of compiling
+ * its own.
+ */
 export function addonFoldersHere(root) {
   return platformFoldersHere(root).filter(({ isAddon }) => isAddon);
 }

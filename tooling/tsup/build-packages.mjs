@@ -65,8 +65,8 @@ function computeHash(folders, others = []) {
 }
 
 /**
- * Returns a digest of what is in dist/: the files that run, or the declarations; without what earlier builds
- * left there.
+ * Returns a digest of the files in dist/ (either the code or the declarations), without files that remain
+ * from earlier builds.
  */
 function digestOutputs(folder, isWanted, superseded = {}) {
   const dist = join(folder, 'dist');
@@ -132,7 +132,7 @@ function writeStamps(stamps, written) {
   renameSync(`${stamps}.${process.pid}`, stamps);
 }
 
-/** Builds the code of packages aside, and puts all of it into place at the end. */
+/** Builds the code of packages in separate folders, and moves all of it into place at the end. */
 async function buildAllCode(packages, written) {
   const before = process.cwd();
   const aside = `${asideName}${process.pid}`;

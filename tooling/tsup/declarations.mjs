@@ -15,19 +15,25 @@ function readOptions(root) {
     noEmit: false,
     emitDeclarationOnly: true,
     declaration: true,
-    // types are checked by npm run typecheck; here only what declarations name is inferred
+    // `npm run typecheck` checks types; here only the types that declarations name are inferred
     noCheck: true,
     allowJs: false,
   };
 }
 
-/** References that a declaration needs where its users' programs ask for nothing, and how that is noticed. */
+/**
+ * References to types that a declaration needs if the user's program does not request these types, each with
+ * a pattern that detects the need.
+ */
 const references = [
   ['lib="esnext.disposable"', /\bSymbol\.(?:asyncD|d)ispose\b|\b(?:Async)?Disposable\b/],
   ['types="node"', /\bNodeJS\.|\bBuffer\b|['"]node:/],
 ];
 
-/** Adds the references that `text` needs: it is right under `tsc --strict` without any other option. */
+/**
+ * Adds the references that a declaration `text` needs, so that it is valid under `tsc --strict` without
+ * further options.
+ */
 function withReferences(text) {
   const needed = references.filter(([, isUsed]) => isUsed.test(text));
   return needed.map(([what]) => `/// <reference ${what} />\n`).join('') + text;

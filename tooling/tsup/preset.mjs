@@ -23,7 +23,10 @@ export function library(entry = entryPoints(), { addFiles, bundles = [] } = {}) 
   });
 }
 
-/** Packages that no build contains: they load native code, or are the one copy of the errors. */
+/**
+ * Packages that are never bundled, because they load native code, or because there must be only one copy of
+ * the error classes.
+ */
 const neverBundled = ['@mtl/kernels', '@mtl/comm', '@mtl/errors'];
 
 /**
@@ -63,7 +66,8 @@ const common = (outDir) => ({
   clean: process.env.MTL_BUILD_FOLDER === undefined,
   sourcemap: true,
   splitting: true,
-  // esbuild remembers the working directory that it was loaded in, and build-packages.mjs changes it
+  // esbuild remembers the working directory in which it was loaded, but build-packages.mjs changes the
+  // working directory
   esbuildOptions: (options) => {
     options.absWorkingDir = process.cwd();
     options.metafile = true; // which licences are named by

@@ -80,7 +80,7 @@ export class GraphMemory {
     this.#memory = callNative(() => addon().createGraphMemory(this.#device));
   }
 
-  /** Runs `body`, which must not be asynchronous. The tensors that it creates are in this memory. */
+  /** Runs `body`, which must not be asynchronous. The tensors that `body` creates are in this memory. */
   run<Result>(body: () => Result): Result {
     const memory = this.#memory;
     if (memory === undefined) throw new UsageError('MTL_GRAPH', 'memory of graphs was used after dispose()');
@@ -150,7 +150,7 @@ export class GraphMemory {
     try {
       addon().endCapture(this.#device, false);
     } catch {
-      // the capture's error is thrown already. This call only ends the capture
+      // the error of the capture is already being thrown, so this call only ends the capture
     }
   }
 }

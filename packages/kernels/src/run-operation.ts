@@ -9,8 +9,8 @@ import type { Tensor } from './tensor.js';
 interface Operand {
   readonly name: string;
   /**
-   * The index in `callNumbers` at which a call reads the operand: tensors in the order of the schema, then
-   * attributes.
+   * The index at which a call reads the operand in `callNumbers`. Tensors come first, in the order of the
+   * schema, then attributes.
    */
   readonly position: number;
   readonly isTensor: boolean;

@@ -253,8 +253,8 @@ export class Tensor {
   }
 
   /**
-   * Starts a copy of the elements to the host without waiting for the device. The copy has the values after
-   * all work that has been enqueued before.
+   * Starts a copy of the elements to the host without waiting for the device. The copied values are the
+   * values after all work that has been enqueued before.
    *
    * @throws KernelError `MTL_UNSUPPORTED` for a device without marks (`supportsMarks`)
    */

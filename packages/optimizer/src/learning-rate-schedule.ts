@@ -14,7 +14,7 @@ type WsdDecayStyle = 'exponential' | 'linear' | 'cosine' | 'minus_sqrt';
 export interface LearningRateScheduleOptions {
   /** The peak, reached when warm-up ends (--lr). */
   readonly maxLearningRate: number;
-  /** The floor that decay ends at (--min-lr); 0 unless given. */
+  /** The rate at which decay ends, called floor (--min-lr). Default: 0. */
   readonly minLearningRate?: number;
   /** The rate at which warm-up begins (--lr-warmup-init). Default: 0. */
   readonly initialLearningRate?: number;
@@ -29,7 +29,7 @@ export interface LearningRateScheduleOptions {
   readonly wsdDecayStyle?: WsdDecayStyle;
 }
 
-/** The share of (peak - floor) that is left after a share `done` (0 to 1) of a decay phase. */
+/** The share of (peak - floor) that remains after the share `done` (0 to 1) of a decay phase. */
 const remainingShare: Readonly<Record<WsdDecayStyle, (done: number) => number>> = {
   linear: (done) => 1 - done,
   cosine: (done) => 0.5 * (Math.cos(Math.PI * done) + 1),

@@ -89,9 +89,7 @@ export class LossScaler {
     return this.#rules !== undefined;
   }
 
-  /**
-   * True if the scale cannot be lowered any more: an overflow then has another cause than too large a scale.
-   */
+  /** True if the scale cannot be lowered any more. An overflow is then not caused by the scale. */
   get isAtMinimum(): boolean {
     return this.#rules !== undefined && this.#scale <= this.#rules.minScale;
   }

@@ -37,8 +37,8 @@ export interface ModelOptimizerOptions {
    */
   readonly overlapGradientReduction?: boolean;
   /**
-   * True to wait for values that other ranks have updated only when the values are used. Default: the step
-   * waits.
+   * True to wait for values of other ranks only when the values are used. Default: false; the step itself
+   * waits for them.
    */
   readonly overlapParameterGather?: boolean;
   /**
@@ -337,7 +337,7 @@ export class ModelOptimizer {
 
   #update(): void {
     for (const { store, rules, runs } of this.#updated) {
-      // starts with the parameters that forward reads first, because their values are needed first
+      // starts with the parameters that forward reads first, because other ranks need these values first
       for (let index = runs.length - 1; index >= 0; index--) {
         for (const { matrices } of rules) matrices.take(index);
         for (const { rule, index: inRule } of runs[index]!) {
@@ -347,7 +347,8 @@ export class ModelOptimizer {
       }
       for (const { matrices } of rules) matrices.finishGather();
       if (!store.isDivided) continue;
-      // the parts of other ranks still hold summands of the reduction
+      // in the memory for other ranks' slices, the gradients still contain summands of the reduction, so all
+      // gradients are cleared
       store.clearGradients();
       if (this.#options.overlapParameterGather !== true) store.waitForValues();
     }

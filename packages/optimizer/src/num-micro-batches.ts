@@ -16,7 +16,10 @@ interface BatchOptions {
   /** The number of samples in a forward pass on one rank. */
   readonly microBatchSize: number;
   readonly rampup?: BatchSizeRampup;
-  /** Samples consumed before the run continues: a ramp-up that is over by then is not checked. Default: 0. */
+  /**
+   * The number of samples that were consumed before the run continues. A ramp-up that has already ended by
+   * then is not checked. Default: 0.
+   */
   readonly consumedSamples?: number | undefined;
 }
 

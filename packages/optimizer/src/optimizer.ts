@@ -17,7 +17,7 @@ export interface OptimizerSegment {
   /** The end of the segment (exclusive), counted from the start of the range. */
   readonly end: number;
   readonly group: ParameterGroup;
-  /** The parameter in its store; absent for padding only. */
+  /** The parameter's range in its store. Absent only for padding. */
   readonly range?: ParameterRange;
 }
 

@@ -171,7 +171,7 @@ export class WholeMatrices {
   }
 
   /**
-   * Returns the box of each rank's shard of a matrix. There is only one box if each rank has the complete
+   * Returns the box of each rank's shard of a matrix. The list has only one box if each rank has the complete
    * matrix.
    */
   #listShards(

@@ -96,11 +96,11 @@ interface Evaluation {
   readonly loss: number;
 }
 
-/** A warning needs at least this number of evaluations after the best one. */
+/** A warning requires at least this number of evaluations after the best evaluation. */
 const fewest = 5;
-/** A warning needs at least this fraction of all steps so far after the best evaluation. */
+/** A warning requires that at least this fraction of all steps so far came after the best evaluation. */
 const leastShare = 0.1;
-/** A warning needs at least this relative increase of the last loss over the best one. */
+/** A warning requires that the last loss is above the best loss by at least this fraction. */
 const leastRise = 0.01;
 
 /**

@@ -7,7 +7,7 @@ import * as z from 'zod';
 const text = z.string();
 const count = z.int().nonnegative();
 
-/** A dataset of a run, with a fingerprint for which the files need not be read whole. */
+/** A dataset of a run, with a fingerprint that can be computed without reading the complete files. */
 const datasetSchema = z.object({
   prefix: text,
   idxBytes: count,

@@ -59,7 +59,7 @@ function keepLastMicroBatch({ part, optimizer }) {
   }
 }
 
-/** Makes this rank use the mask of another place of the model in one layer. */
+/** Makes this rank use a wrong dropout mask in one layer: the mask of another place in the model. */
 function shiftOneMask({ part }) {
   const [stage] = part.stages.values();
   const [, block] = stage.blocks;
@@ -190,8 +190,8 @@ function useStaleInput({ part }) {
 }
 
 /**
- * Sums the gradient of the tied embedding over data-parallel ranks twice: as the embedding's, and as the
- * head's.
+ * Sums the gradient of the tied embedding over data-parallel ranks twice: as the gradient of the embedding,
+ * and as the gradient of the head.
  */
 function reduceTiedWeightTwice({ optimizer, processes, part }) {
   const head = findHead(part);

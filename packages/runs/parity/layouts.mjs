@@ -299,8 +299,9 @@ const expertLayouts = [
 ];
 
 /**
- * Layouts with context parallelism: every axis, every way to communicate, masks that are uneven over the
- * chunks of a sequence, every recomputation. Chunks have 8 positions with two processes, 4 with four.
+ * Layouts with context parallelism. They cover every other axis, every type of communication, masks that hide
+ * different amounts in the chunks of a sequence, and every kind of recomputation. Chunks have 8 positions
+ * with two processes, and 4 positions with four processes.
  */
 const contextLayouts = [
   layout({ cp: 2 }),

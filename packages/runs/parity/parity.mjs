@@ -242,7 +242,8 @@ async function compareWhole(cases, references) {
 }
 
 /**
- * Returns a text that names the tokens that chose other experts. A tie ends the comparison before its step.
+ * Returns a text that names the tokens that chose other experts. If experts have nearly the same score (a
+ * tie), the comparison ends before this step.
  */
 const tieText = (flip) =>
   `${flip.isNearTie ? ', up to' : ', from'} ${textOfFlip(flip)}: other experts, scores ${flip.gap.toExponential(1)} apart`;

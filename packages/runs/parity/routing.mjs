@@ -187,7 +187,10 @@ export function findFlips(run, reference) {
   return [...flips.values()].sort((one, other) => one.iteration - other.iteration);
 }
 
-/** The number of tokens that a message names. For more tokens, the message has only their number. */
+/**
+ * The number of tokens that a message names. If there are more tokens, the message contains only their
+ * number.
+ */
 const mostNamed = 3;
 
 /**

@@ -73,8 +73,8 @@ async function keptBoxes(tensors, path) {
 }
 
 /**
- * Returns three sums of squares: the difference to the single process, the values of the single process, and
- * the change in its step.
+ * Returns three sums of squares: of the difference from the single process, of the values of the single
+ * process, and of the change of these values in the step.
  */
 function squares(own, kept, before) {
   let [difference, norm, change] = [0, 0, 0];

@@ -7,7 +7,7 @@ interface EndingListener {
   readonly [mark]: true;
 }
 
-// a global symbol, because a bundled command contains another copy of this file
+// the symbol is global, because a bundled command contains another copy of this file
 const mark = Symbol.for('@mtl/runs/end-without-output');
 
 /**

@@ -102,7 +102,7 @@ export function columnParallelParameters(options: ColumnParallelParametersOption
   const parts = numParts === undefined ? [] : [numParts];
   const shape = [...parts, ...outputs];
   const slices = [...parts.map(whole), own, ...outputs.slice(1).map(whole)];
-  // the first dimension of `outputs` is sharded. It comes after the dimension of the parts
+  // the first dimension of `outputs` is sharded, which comes after the dimension of the parts
   const placement = { sharded: { tp: parts.length } };
   const weight = new Parameter({
     name: `${name}.weight`,

@@ -170,7 +170,10 @@ function dispatchByExchange(tape: Tape, options: SpreadOptions): SentTokens {
   };
 }
 
-/** Sorts arriving rows and their probabilities by expert. The unsorted rows are kept for backward. */
+/**
+ * Sorts the rows that have arrived, and their probabilities, by expert. The unsorted rows are kept for
+ * backward.
+ */
 const orderByExpert = (
   tape: Tape,
   {

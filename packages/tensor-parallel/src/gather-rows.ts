@@ -28,7 +28,7 @@ export const gatherRows = checkedOperation(
       indices,
       firstRow: group.rank * numRows,
       numRows: group.size * numRows,
-      // each row is on one process and the other processes have zeros, so the sum is exact
+      // each row is on one process, and the other processes contribute zeros, so the sum is exact
       reduceOutput: regionCollectives({ group, sequenceParallel: false }).leave,
     });
   },

@@ -37,7 +37,7 @@ export class BytePairEncoder {
    */
   merge(word: string, end = Number.POSITIVE_INFINITY): number[] {
     const size = word.length;
-    // a linked list of pieces. Each piece is identified by the position of its first byte
+    // a linked list of pieces; each piece is identified by the position of its first byte
     const nexts = Int32Array.from({ length: size }, (_, i) => i + 1);
     const previous = Int32Array.from({ length: size }, (_, i) => i - 1);
     // for each piece, the id of the token that it forms with the next piece; -1 if they form no token
@@ -56,7 +56,7 @@ export class BytePairEncoder {
     for (let position = 0; position < size; position++) look(position);
     for (let key = pop(heap); key !== undefined; key = pop(heap)) {
       const position = key % radix;
-      // other merges have changed this pair since the entry was added, so the entry is skipped
+      // other merges have changed this pair since the entry was added, so this entry is skipped
       if (merged[position] !== (key - position) / radix) continue;
       const next = nexts[position]!;
       const after = nexts[next]!;

@@ -114,7 +114,7 @@ function makeSettings(
     unk: unk_token ?? unknown,
     pad: pad_token ?? (tokenizer.padId === undefined ? undefined : tokens.get(tokenizer.padId)),
   };
-  // omits tokens that are not in the vocabulary, because transformers would add them
+  // omits tokens that are not in the vocabulary, because transformers would otherwise add them
   const known = Object.entries(found).filter(([, token]) => typeof token === 'string' && ids.has(token));
   const settings = { ...readSavedFiles(path), configPath };
   const tokenizerClass = findTokenizerClass(settings)?.name ?? 'PreTrainedTokenizerFast';

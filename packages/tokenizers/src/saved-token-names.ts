@@ -125,7 +125,7 @@ export class TokenReader {
   readonly #path: string;
   readonly #special: boolean;
 
-  /** @param of.special true if tokens given as objects are special, regardless of their fields */
+  /** @param of.special true if every token that is given as an object is special, regardless of its fields */
   constructor(settings: Settings, of: { readonly path: string; readonly special?: boolean }) {
     this.#settings = settings;
     this.#path = of.path;

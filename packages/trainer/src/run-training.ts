@@ -114,7 +114,7 @@ export async function* trainingSteps<Batch>(
     // an extension (such as early stopping) may have ended the run before the loaded checkpoint was saved
     ending = extensions.endsRun;
     const steps = trainer.steps({
-      // evaluations, saves and the end of a run need the weights exactly after this step
+      // evaluations, saves and the end of a run need the weights exactly as they are after this step
       waitsAfter: (iteration) =>
         [evaluation?.interval, save?.interval, exitInterval].some((interval) =>
           isMultiple(iteration, interval),

@@ -13,7 +13,7 @@ export type LearningRate = (position: {
 }) => number;
 
 export interface TrainerOptions<Batch> {
-  /** The model, or this rank's stages of it. */
+  /** The model, or the stages of the model that are on this rank. */
   readonly pipeline: Pipeline<Batch>;
   /** The optimizer. Its groups are the process groups of the training run. */
   readonly optimizer: ModelOptimizer;
@@ -70,8 +70,8 @@ export interface StepsOptions {
    */
   readonly waitsAfter?: (iteration: number) => boolean;
   /**
-   * Called before each step; returns true to begin no further step. A step that has begun is finished and
-   * yielded.
+   * The trainer calls this function before each step. If it returns true, no further step begins. A step that
+   * has begun is finished and yielded.
    */
   readonly isOver?: () => boolean;
   /** Numbers that the ranks share before each step; `isOver` is called afterwards. Default: none. */

@@ -247,7 +247,7 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     ]);
     const numKinds = this.#options.losses.length;
     await agreement.agreed(agreed.slice(numKinds));
-    // all ranks end if one rank has no data left
+    // all ranks end the loop if any rank has no data left
     if (batches === undefined || numWithoutData! > 0 || isOver()) return undefined;
     const step: RunningStep<Batch> = {
       startMs,

@@ -13,7 +13,7 @@ import { optimizerTensors, trainingState, weightTensors } from './training-state
 
 export interface SaveSettings {
   readonly directory: string;
-  /** Steps between checkpoints; undefined: save only at the end. */
+  /** The number of steps between checkpoints; undefined: a checkpoint is saved only at the end. */
   readonly interval: number | undefined;
   /** The number of checkpoints with the same `run` that are kept; undefined: all are kept. */
   readonly keepLast: number | undefined;

@@ -196,7 +196,7 @@ function heldTensors(
       ),
     );
     if (boxes.length > 0) return boxes;
-    // other ranks hold the values: an empty box declares the parameter
+    // other ranks hold the values, so an empty box declares the parameter on this rank
     const none = all.map(({ start }) => ({ start, end: start }));
     const values = valuesIn(() => Tensor.empty({ shape: [0], dtype: 'float32', device }));
     return [logicalTensor({ ...box, slices: none, values, start: 0, size: 0 })];

@@ -135,8 +135,8 @@ void check_dynamic(const void* shared, size_t bytes, size_t alignment, Site site
 
 uint32_t bytes_of_box(const TensorMapFacts& map) { return map.box[0] * map.box[1] * map.box[2] * map.element_bytes; }
 
-// Fails if shared memory has stores without a fence. On a GPU, such stores may reach memory after the bytes
-// of a copy that starts later.
+// Fails if threads have stored to this shared memory without a fence. On a GPU, such stores may reach memory
+// after the bytes of a copy that starts later.
 void check_overwritten(const void* shared, size_t bytes, Site site) {
   const auto* const stored = static_cast<const unsigned char*>(shared);
   const unsigned char* const visible = visible_at(shared);
@@ -218,7 +218,8 @@ float widened(uint16_t bits, Operand type) {
 
 constexpr Site kWgmma = {"wgmma", "", 0};
 
-// Shared memory as a matmul reads it: reading a byte that was stored without a fence is an error.
+// A view of shared memory for matmuls. It reports an error if a matmul reads a byte that was stored without a
+// fence.
 struct SharedView {
   const unsigned char* stored = shared_at(0);
   const unsigned char* visible = visible_at(stored);

@@ -140,7 +140,7 @@ void report_deadlock() {
   record_failure(message);
 }
 
-// Runs each runnable thread of a warp until it must wait; returns whether there was one.
+// Runs each runnable thread of a warp until it must wait; Returns true if there was a runnable thread.
 bool run_warp(int warp, const std::vector<int>& lanes) {
   Machine& m = machine();
   Resident& b = block();

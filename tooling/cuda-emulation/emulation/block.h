@@ -43,7 +43,7 @@ bool run_grid(const char* kernel, Dimensions grid, Dimensions block, size_t dyna
               void* argument);
 // Returns the error of the last run that failed; empty if none has failed since clear_error().
 const char* error();
-// Returns the name, as in its launch, of the kernel that ran last.
+// Returns the name of the kernel that ran last, as it was written in the launch.
 const char* last_kernel();
 void clear_error();
 

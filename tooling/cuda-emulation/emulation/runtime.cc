@@ -228,7 +228,7 @@ cudaError_t cudaMemcpyAsync(void* destination, const void* source, size_t bytes,
     const cudaError_t error = enqueue(stream, copy);
     return noted(error == cudaSuccess ? mtl::emulation::finish(stream) : error);
   }
-  // the driver copies pageable memory to its own memory before the call returns
+  // the driver copies pageable memory into its own memory before the call returns
   const auto* const first = static_cast<const char*>(source);
   return noted(enqueue(stream, [destination, taken = std::vector<char>(first, first + bytes)] {
     return std::memcpy(destination, taken.data(), taken.size()), cudaSuccess;

@@ -25,7 +25,10 @@ const largestShare = 0.3;
  * messages.
  */
 const bytesOfProcess = 0.5e9;
-/** Numbers of a step that metrics read after the next one has begun; a dry run has no metrics. */
+/**
+ * The memory for numbers of a step that metrics read after the next step has begun. A dry run does not count
+ * it, because it has no metrics.
+ */
 const bytesOfMetrics = 4096;
 
 const sizes = {

@@ -118,7 +118,7 @@ for (const row of [head, ...rows]) {
   console.log(row.map((cell, column) => cell.padStart(widths[column]!)).join('  '));
 }
 for (const numMicroBatches of sizes) {
-  // the unit is a pass of a complete stage, which has the same layers for any number of chunks
+  // the unit of time is a pass of a complete stage, which has the same layers for any number of chunks
   const measureTime = (schedule: string, chunks: number): number => {
     const found = results.find(
       (result) =>

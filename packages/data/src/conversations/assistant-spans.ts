@@ -213,7 +213,7 @@ function endOfHeader(
   const compared = before.slice(-comparedBefore);
   for (let size = header.length; size > 0; size--) {
     const at = whole.lastIndexOf(header.slice(0, size), content - size);
-    // the part of the header that equals the generation prompt is not part of the answer
+    // of the header, only the part that equals the start of the generation prompt counts
     const isHeader = at >= 0 && at + size <= content && (size === header.length || at + size === content);
     if (isHeader && whole.slice(0, at).endsWith(compared)) return at + size;
   }

@@ -1,5 +1,6 @@
-// JavaScript's views of native memory, without a copy. Natively, an ArrayBuffer refers to the memory. In
-// WebAssembly, the ArrayBuffer of the module's memory contains all of it.
+// Views with which JavaScript accesses native memory without a copy. In the native addon, each view has an
+// ArrayBuffer that refers to the memory. In WebAssembly, all views use the ArrayBuffer of the module's
+// memory.
 #pragma once
 
 #include <napi.h>

@@ -15,8 +15,8 @@
 namespace mtl {
 namespace {
 
-// Returns the product of all dimensions except the last `count`. It multiplies, because a quotient of sizes
-// would fail for an empty tensor.
+// Returns the product of all dimensions except the last `count`. The function multiplies sizes, because
+// dividing the total size would fail for an empty tensor.
 int64_t leading(const TensorView& view, int count) {
   int64_t product = 1;
   for (int dim = 0; dim < view.rank - count; ++dim) product *= view.shape[dim];

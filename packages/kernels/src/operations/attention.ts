@@ -67,7 +67,7 @@ export interface AttentionForwardOptions extends AttentionOptions {
   readonly value: Tensor;
 }
 
-/** Returns the operands of both operations from their options; the default scale needs the query. */
+/** Returns the operands of both operations from their options; `query` is needed for the default scale. */
 function commonOperands(operation: string, query: Tensor, options: AttentionOptions): Operands {
   checkVisibility(operation, options);
   const { visibility = {}, scale, softCap, dropout } = options;
@@ -116,7 +116,7 @@ export const attentionForward = returningOperation<AttentionForwardOptions, 'out
 export interface AttentionBackwardOptions extends AttentionOptions {
   /**
    * Gradients have the shapes of `query`, `key` and `value` and may be strided, too. They have the dtype of
-   * the operands, or all three are float32 over operands of 16 bits.
+   * the operands. If the operands have 16 bits, all three gradients may be float32.
    */
   readonly queryGradient: Tensor;
   readonly keyGradient: Tensor;

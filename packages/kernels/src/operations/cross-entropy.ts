@@ -5,7 +5,10 @@ import type { Tensor, TensorOptions } from '../tensor.js';
 
 /** The columns of the logits that belong to the vocabulary. */
 export interface VocabularyColumns {
-  /** Global number of the first column: not 0 where the vocabulary is sharded over ranks. Default 0. */
+  /**
+   * The global number of the first column. It may be above 0 if the vocabulary is sharded over ranks. Default
+   * 0.
+   */
   readonly firstColumn?: number;
   /** The number of real columns; the rest is padding and never enters the softmax. 0: only padding. */
   readonly numColumns: number;

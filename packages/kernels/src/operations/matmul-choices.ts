@@ -39,8 +39,8 @@ const matmulOperations: readonly string[] = [
 ];
 
 /**
- * Listens to operations (`observeOperations`) and keeps each matmul once, also on the devices `meta` and
- * `meta-cuda`: for `timeMatmuls`.
+ * Collects the matmuls that `timeMatmuls` should time: observes operations (`observeOperations`), also on the
+ * devices `meta` and `meta-cuda`, and keeps each different matmul once.
  */
 export class MatmulCalls implements Iterable<MatmulCall> {
   readonly #calls = new Map<string, MatmulCall>();
@@ -135,7 +135,9 @@ export function timeMatmuls(
 /** Returns the code that computed the last matmul on device `cpu`; undefined before the first. */
 export const lastMatmulKernel = (): MatmulKernel | undefined => addon().lastMatmulKernel();
 
-/** The alignment in bytes of a tensor with its own memory. No algorithm depends on a wider alignment. */
+/**
+ * The alignment, in bytes, of a tensor that has separate memory. No algorithm requires a larger alignment.
+ */
 const widestAlignment = 256;
 
 /**

@@ -36,7 +36,10 @@ export const layerNormForward = returningOperation<LayerNormForwardOptions, 'out
 export interface LayerNormBackwardOptions {
   /** [..., H]; if omitted, only the weight part is computed. May be the memory of `outputGradient`. */
   readonly inputGradient?: Tensor | undefined;
-  /** [H] float32. The call adds to it. Both `weightGradient` and `biasGradient` are given, or neither. */
+  /**
+   * [H] float32. The call adds to it. The caller must give both `weightGradient` and `biasGradient`, or
+   * neither.
+   */
   readonly weightGradient?: Tensor | undefined;
   /** [H] float32. The call adds to it. */
   readonly biasGradient?: Tensor | undefined;

@@ -23,8 +23,8 @@ function scoreFunctionNumber(scoreFunction: RouterScoreFunction): number {
 export interface RouterScoreOptions {
   readonly scoreFunction: RouterScoreFunction;
   /**
-   * Softmax over all experts before the selection: the probabilities of a row do not sum to 1. Default: over
-   * the selected experts.
+   * True to compute the softmax over all experts, before the selection, so that the probabilities of a row do
+   * not sum to 1. Default: the softmax is over the selected experts.
    */
   readonly preSoftmax?: boolean | undefined;
   /** The factor of all probabilities. Default 1. */

@@ -41,8 +41,8 @@ export const gatheredRows = (
 ): Variable => gatherRows(tape, { ...operands, tensorParallel: sharding });
 
 /**
- * Returns options for operations whose result must be summed over all tensor-parallel processes. Each process
- * computes only some heads or features.
+ * Returns options for operations whose result must be summed over all tensor-parallel processes. The sum is
+ * necessary because each process computes only some heads or features.
  */
 export const sumOverShards = (sharding: LayerSharding) => ({
   numShards: isSharded(sharding) ? sharding.group.size : 1,

@@ -32,7 +32,7 @@ export function ownRows(
 ): OwnRows {
   const [length, numSequences, hiddenSize] = input.tensor.shape as [number, number, number];
   const rows = reshape(tape, { input, shape: [length * numSequences, 1, hiddenSize] });
-  // from here on: every tensor-parallel process has the same rows
+  // from here on, every tensor-parallel process has the same rows
   const all = { rows, group: sequence?.group, whole: asIs };
   if (!isSharded(layers)) return all;
   const { group: sharing, sequenceParallel } = layers;

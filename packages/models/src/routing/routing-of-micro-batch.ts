@@ -34,7 +34,7 @@ export class RoutingOfMicroBatch {
     observe = () => {},
   }: {
     readonly training: boolean;
-    /** Called with each choice in the forward pass. Default: not called. */
+    /** This function is called with each choice in the forward pass. Default: none. */
     readonly observe?: ((choice: Choice) => void) | undefined;
   }) {
     this.#isTraining = training;

@@ -102,7 +102,7 @@ export function transformerBlockSpecification(
     hiddenDropout,
     initialization: {
       standardDeviation: initMethodStd,
-      // weights whose output is added to the residual have a smaller initial deviation (Megatron-LM)
+      // weights whose output is added to the residual have a smaller initial deviation, as in Megatron-LM
       residualStandardDeviation: initMethodStd / Math.sqrt(2 * numLayers),
     },
   };

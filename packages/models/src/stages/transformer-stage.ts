@@ -263,7 +263,7 @@ export abstract class TransformerStage<
     if (this.isLast) return undefined;
     const [output] = started.outputs;
     const boundary = viewTensor(output!);
-    // backward needs only the variable's identity, so its values are released after sending
+    // backward needs only the identity of this variable, so its values are released after they have been sent
     output!.release();
     return boundary;
   }

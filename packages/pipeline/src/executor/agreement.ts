@@ -155,7 +155,10 @@ function summarize({ schedule, dtype, shapes }: StepDescription): number[] {
   ];
 }
 
-/** Returns eight bytes of a hash of the values, as two numbers. A page has one rank and compares nothing. */
+/**
+ * Returns eight bytes of a hash of the values, as two numbers. In a web page, which has one rank, there is
+ * nothing to compare.
+ */
 function digest(...values: readonly unknown[]): [number, number] {
   const { createHash } = process.getBuiltinModule('node:crypto');
   const hash = createHash('sha256').update(JSON.stringify(values)).digest();

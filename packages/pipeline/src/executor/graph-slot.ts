@@ -271,8 +271,8 @@ export class GraphSlot<Batch> {
       this.#keep(inFlight.recording!);
       return;
     }
-    // the input half of backward changes no weight gradient, so the micro-batch can be repeated from its
-    // forward
+    // the input half of backward does not change weight gradients, so the micro-batch can be repeated from
+    // its forward pass
     const { outputGradient } = inFlight;
     this.#forwardAgain(inFlight);
     this.#runEagerly(() => {

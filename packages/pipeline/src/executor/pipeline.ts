@@ -17,8 +17,8 @@ export interface PipelineOptions<Batch> {
    */
   readonly stages: ReadonlyMap<number, Stage<Batch>>;
   /**
-   * Returns the schedule of a step with `numMicroBatches` micro-batches. Called once for each number.
-   * Default: the schedule of a model in one stage.
+   * Returns the schedule of a step with `numMicroBatches` micro-batches. The pipeline calls this function
+   * once for each number. Default: the schedule of a model in one stage.
    */
   readonly schedule?: (numMicroBatches: number) => PipelineSchedule;
   /**
@@ -61,15 +61,15 @@ export interface PipelineStep<Batch> {
 
 export interface TrainingStep<Batch> extends PipelineStep<Batch> {
   /**
-   * Called before the chunk's last backward pass (B, or W if backward is split). After this pass, the chunk's
-   * weight gradients are complete.
+   * The pipeline calls this function before the chunk's last backward pass (B, or W if backward is split).
+   * After this pass, the chunk's weight gradients are complete.
    */
   readonly beforeLastBackward?: ((chunk: number) => void) | undefined;
 }
 
 /**
- * The maximum number of remembered combinations of shapes. When it is reached, all are forgotten. Training
- * with a fixed batch size stays below it.
+ * The maximum number of combinations of shapes in the set of compared steps. When it is reached, the set is
+ * cleared. Training with a fixed batch size never reaches it.
  */
 const maximumCompared = 1024;
 

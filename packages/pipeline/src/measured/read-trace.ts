@@ -86,7 +86,7 @@ function isRank(value: unknown): value is TracedRank {
 /** Returns a list for each training step of a rank: the spans within the step. */
 function splitSteps(spans: readonly RecordedSpan[]): RecordedSpan[][] {
   const steps = spans.filter(({ kind }) => kind === 'step').sort((a, b) => a.startNs - b.startNs);
-  // half a microsecond: the rounding error of times written as microseconds
+  // half a microsecond, which is the rounding error of times in microseconds
   const slack = microsecond / 2;
   return steps.map(({ startNs, endNs }) =>
     spans.filter((span) => span.startNs >= startNs - slack && span.endNs <= endNs + slack),

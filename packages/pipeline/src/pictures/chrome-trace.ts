@@ -60,8 +60,8 @@ export function chromeTrace(simulation: Simulation): ChromeTrace {
 }
 
 /**
- * Counts live activations. The count increases when a forward starts, and decreases when the last pass that
- * needs the activations ends.
+ * Returns events for a counter of live activations. The count increases when a forward starts, and decreases
+ * when the last pass that needs the activations ends.
  */
 function activationCounter({ passes }: SimulatedRank, tid: number): TraceEvent[] {
   let [untilInput, untilWeight] = [0, 0];

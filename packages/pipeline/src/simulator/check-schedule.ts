@@ -79,7 +79,7 @@ export function assertSchedule(schedule: PipelineSchedule): void {
 }
 
 function shapeProblems({ numMicroBatches, placement, actions }: PipelineSchedule): ScheduleProblem[] {
-  // a schedule from a user's own function may lack these fields
+  // a schedule that a user's own function returns may lack these fields
   if (!Array.isArray(placement))
     return [{ kind: 'shape', message: 'its placement is no list of ranks, one for each chunk' }];
   if (!Array.isArray(actions) || !actions.every(Array.isArray))
@@ -180,7 +180,7 @@ function orderProblems({ placement, actions }: PipelineSchedule, index: ActionIn
 
 function deadlockProblems(schedule: PipelineSchedule, index: ActionIndex): ScheduleProblem[] {
   const { placement, actions } = schedule;
-  // any durations can be used, because they do not affect whether a schedule ends
+  // the durations do not matter, because they do not affect whether a schedule ends
   const { passes, isDone } = runInOrder({ schedule, duration: () => 1, communication: 0 });
   const problems: ScheduleProblem[] = [];
   actions.forEach((order, rank) => {

@@ -73,7 +73,7 @@ export function dataChanges(
   };
   const pairs = now
     .map((dataset) => ({ dataset, old: take((old) => pathBefore(old) === resolve(nameDataset(dataset))) }))
-    // the same content at another path is no change
+    // the same content at another path is not a change
     .map(({ dataset, old }) => ({ dataset, old: old ?? take((other) => isSame(other, dataset)) }));
   const changes = [
     ...pairs.flatMap(({ dataset, old }) =>

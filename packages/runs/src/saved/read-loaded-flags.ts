@@ -90,7 +90,7 @@ function fromCheckpoint(
   { model: kind, values, given }: ResolvedFlags,
 ): LoadedFlags {
   const { model, tokenizer, flags, resolved, trainedOn } = readSavedConfiguration(kind, configuration, place);
-  // a checkpoint without these fields was converted, not trained
+  // a checkpoint that lacks these fields was made by a conversion, and not by training
   const training = trainedOn && flags && resolved && { flags, resolved };
   const goesOn = training !== undefined && values.finetune !== true;
   const isSameRun =

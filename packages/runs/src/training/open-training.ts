@@ -317,7 +317,7 @@ interface WriteExportsOptions {
    * does not save.
    */
   readonly checkpointPath: string | undefined;
-  /** Returns the weights of this process. Without a checkpoint, this process has all weights. */
+  /** Returns the weights of this process. If there is no checkpoint, these are all weights of the model. */
   readonly heldWeights: () => readonly LogicalTensor[];
   /** Called with a message about each written directory. */
   readonly onMessage: (text: string) => void;

@@ -125,8 +125,8 @@ export class RunLog {
   }
 
   /**
-   * Calls `end` for an error. A failure to write the record is ignored, because it would hide the original
-   * error.
+   * Calls `end` with an error. If writing the record fails, this failure is ignored, because it would hide
+   * the original error.
    */
   fail(error: unknown, { iteration }: { readonly iteration: number }): void {
     const isCoded = MtlError.isInstance(error);

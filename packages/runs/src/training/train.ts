@@ -61,7 +61,7 @@ const silence: ConsoleStream = { write: () => true };
  */
 export async function train(all: TrainOptions = {}): Promise<Pretraining> {
   checkOptions(all, { ...ofRun, checks });
-  // checked here, before this process waits for other processes
+  // checked here, because this process would otherwise first wait for other processes
   refuseAfterStopSignal();
   const { stream = silence, extensions, blocks, planning, ...options } = all;
   const flags = flagsOfOptions(blocks === undefined ? options : withBlocks(options, blocks));

@@ -66,7 +66,10 @@ interface TrainingComponents<Batch, Configuration, Reporters extends RunReporter
   /** The run's log, on rank 0 of a run with a folder. */
   readonly log: RunLog | undefined;
   readonly reporters: Reporters;
-  /** Called with the run's result on all ranks. A signal still has no effect then. Default: no action. */
+  /**
+   * All ranks call this function with the run's result. During the call, signals still have no effect.
+   * Default: no action.
+   */
   readonly onEnd?: (result: TrainingResult) => Promise<void>;
   /**
    * Generates a sample of the model. All ranks call it, and the ranks of the first replica receive the

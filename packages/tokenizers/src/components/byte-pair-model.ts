@@ -112,7 +112,8 @@ function mergeAll(symbols: number[], merges: Merges): readonly number[] {
     const id = merges.made[(key - position) / rankRadix]!;
     const next = nexts[position]!;
     if (symbols[position] === -1 || next >= size) continue;
-    // other merges may have changed the pair since then, but any pair that forms the same token can be merged
+    // other merges may have changed the pair since the entry was added, but any pair that forms the same
+    // token can be merged
     const rank = merges.findRank(symbols[position]!, symbols[next]!);
     if (rank < 0 || merges.made[rank] !== id) continue;
     const after = nexts[next]!;

@@ -93,7 +93,7 @@ export class Delivery {
     return { title: service.title, sent, kept, isEnded, problem, page: service.page };
   }
 
-  /** Tells the delivery that the run has ended. It then sends the remaining rows. */
+  /** Tells the delivery that the run has ended. The delivery then sends the remaining rows. */
   finish(outcome: RunOutcome): void {
     this.#outcome = outcome;
     this.#wake();
@@ -105,7 +105,7 @@ export class Delivery {
     this.#wake();
   }
 
-  /** Sends at most one request; returns how long to wait before the next one, in milliseconds. */
+  /** Sends at most one request; Returns the time in milliseconds to wait before the next request. */
   async #turn(): Promise<number> {
     const isOver = this.#outcome !== undefined;
     try {

@@ -144,7 +144,8 @@ describe('TensorboardWriter', () => {
     expect(all.get('lm loss validation@3')).toBe(3);
     expect(all.get('total loss validation@3')).toBe(5);
     expect(all.get('lm loss validation ppl vs samples@12')).toBe(Math.fround(Math.exp(3)));
-    // e^loss is the perplexity only if the loss is a mean over tokens, not for a sum or a loss of samples
+    // e^loss is the perplexity only if the loss is a mean over tokens, and not if it is a sum or a loss of
+    // samples
     for (const name of ['sop loss', 'total loss']) expect(all.has(`${name} validation ppl@3`)).toBe(false);
     expect(all.get('lm loss validation@1')).toBe(0);
     expect(all.get('lm loss validation ppl@1')).toBe(1);

@@ -74,7 +74,7 @@ export class TensorboardWriter implements MetricsSink {
     this.#append({ wallTime: this.#now(), step, scalars: [{ tag, value }] });
   }
 
-  /** Writes the metrics of a training step, each as one curve over iterations and one over samples. */
+  /** Writes the metrics of a training step, each as one curve over iterations and one curve over samples. */
   step(metrics: StepMetrics): void {
     const { decoupledLearningRate } = metrics;
     const scalars = [

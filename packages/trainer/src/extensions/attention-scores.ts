@@ -34,7 +34,7 @@ export interface QkClip {
    * factor^(1 - alpha).
    */
   readonly alpha: number;
-  /** The weights of a head are scaled only if its highest score is above this value. */
+  /** The weights of a head are scaled only if the head's highest score is above this value. */
   readonly threshold: number;
 }
 

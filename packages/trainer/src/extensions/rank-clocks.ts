@@ -76,7 +76,8 @@ export class HostClock implements RankClock {
 }
 
 /**
- * The times of work that the device may not have finished. `read` is possible after the work has finished.
+ * The times of work that the device may not have finished. The times can be read (`read`) after the work has
+ * finished.
  */
 interface LateTimes {
   read(): DeviceTimes;

@@ -72,7 +72,7 @@ export interface SpikeGuardOptions {
   readonly listSources?: ((step: MeasuredStep) => readonly SampleSource[]) | undefined;
 }
 
-/** A value of a step that is far above the recent values of its quantity, or not finite. */
+/** A value of a step that is not finite, or is far above the recent values of the same quantity. */
 interface Excess {
   readonly quantity: 'loss' | 'gradient norm';
   readonly value: number;
@@ -169,8 +169,8 @@ export class SpikeGuard implements TrainerExtension {
   }
 
   /**
-   * Returns the quantities of a step that are far above recent steps, or not finite. Returns none if the
-   * policy ignores spikes.
+   * Returns the quantities of a step that are far above their values in recent steps, or not finite. Returns
+   * none if the policy ignores spikes.
    */
   excesses({ loss, gradientNorm }: Pick<MeasuredStep, 'loss' | 'gradientNorm'>): readonly Excess[] {
     const { policy, factor } = this.#options;

@@ -66,7 +66,7 @@ export interface StepSpan {
 export interface TrainerExtension {
   /** The name under which checkpoints store the state. Each extension of a trainer has a different name. */
   readonly name: string;
-  /** The state that a resumed run continues with, as JSON. Default: no state. */
+  /** The state with which a resumed run continues, as JSON. Default: no state. */
   readonly state?: JsonObject | undefined;
   /**
    * Restores the state of this extension from a checkpoint.
@@ -96,7 +96,7 @@ export interface TrainerExtension {
    * gradients.
    */
   onGradients?(optimizer: ModelOptimizer, iteration: number): void | Promise<void>;
-  /** Wraps a phase of a step. It must call `body` exactly once and return its result. */
+  /** Wraps a phase of a step. The method must call `body` exactly once and return the result of `body`. */
   span?<Result>(part: StepSpan, body: () => Result): Result;
   /**
    * Returns true if a step should be computed again because its results are out of bounds or not finite. The
@@ -119,9 +119,11 @@ export interface TrainerExtension {
   afterStep?(metrics: StepMetrics): readonly TrainingEvent[];
   /** Called after an evaluation of a run (`trainingSteps`). */
   afterEvaluation?(evaluated: EvaluatedStep): void;
-  /** Called before the first step, and after work between steps, such as an evaluation. */
+  /**
+   * The loop calls this method before the first step, and after work between steps, such as an evaluation.
+   */
   resume?(): void;
-  /** Called before work between steps, such as an evaluation. */
+  /** The loop calls this method before work between steps, such as an evaluation. */
   pause?(): void;
   /** Called after the last step; returns the remaining events. */
   end?(iteration: number): readonly TrainingEvent[];

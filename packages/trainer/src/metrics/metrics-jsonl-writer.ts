@@ -48,8 +48,8 @@ interface MetricsJsonlWriterOptions {
 export class MetricsJsonlWriter implements MetricsSink {
   readonly path: string;
   /**
-   * The new path of the file of an earlier training run; undefined without such a file. Callers print the
-   * path.
+   * The new path of the metrics file of an earlier training run, which was renamed; undefined if there was
+   * none. Callers print the path.
    */
   readonly movedAside: string | undefined;
   /** The number of dropped lines. The resumed training run writes these iterations again. */
@@ -152,7 +152,7 @@ export class MetricsJsonlWriter implements MetricsSink {
   }
 }
 
-/** The state in which the metrics file was found. */
+/** What was found in an existing metrics file. */
 interface FoundFile {
   readonly movedAside?: string;
   readonly droppedLines?: number;

@@ -59,8 +59,8 @@ export function modelFlops(shape: ModelFlopsShape): number {
 }
 
 /**
- * Returns the FLOPs per token and weight. The forward pass, the gradient of the input, and the gradient of a
- * trained weight take two each.
+ * Returns the FLOPs for each token and weight. The forward pass, the gradient of the input, and the gradient
+ * of a trained weight take two FLOPs each.
  */
 const flopsPerWeight = ({ numAdapterParameters }: ModelFlopsShape): 4 | 6 =>
   numAdapterParameters === undefined ? 6 : 4;

@@ -26,7 +26,7 @@ export class TerminalLine {
   readonly #restore: Array<() => void> = [];
   /** The text on the terminal, as the caller passed it. */
   #shown: { readonly text: string; readonly style: (text: string) => string } | undefined;
-  /** The number of columns that the drawn text takes; undefined while no text is drawn. */
+  /** The number of columns that the drawn text occupies; undefined while no text is drawn. */
   #width: number | undefined;
   /** True after other output without a final line feed. The line is not drawn after an unfinished line. */
   #isMidLine = false;
@@ -105,7 +105,7 @@ export class TerminalLine {
     };
     Object.assign(stream, { write: guarded });
     this.#restore.push(() => {
-      // another TerminalLine may have replaced `write` since, and its replacement must stay
+      // another TerminalLine may have replaced `write` since then, and its replacement must not be removed
       if (stream.write !== (guarded as typeof stream.write)) return;
       if (hadOwn) Object.assign(stream, { write });
       else delete (stream as Partial<TerminalStream>).write;

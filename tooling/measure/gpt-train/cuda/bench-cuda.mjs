@@ -168,7 +168,10 @@ function measureOrError(measure, microBatch) {
   }
 }
 
-/** Searches the best micro-batch of a side; `keep` is called with the results so far. */
+/**
+ * Searches for the best micro-batch of one side of the comparison. After each measurement, `keep` is called
+ * with the results so far.
+ */
 function search(name, preset, { measure, keep }) {
   console.log(`  ${name}`);
   const sofar = [];

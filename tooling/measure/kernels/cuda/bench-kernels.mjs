@@ -86,7 +86,7 @@ function measurePeer() {
         copy_bytes: [2 ** 31],
       };
   const args = [join(here, 'peer_kernels.py'), JSON.stringify(what), '--device', isDryRun ? 'cpu' : 'cuda'];
-  // for our program only, a bundle puts its libraries before the machine's own libraries
+  // a bundle puts its own libraries before the machine's libraries, but only for our program
   const { MTL_HOST_LIBRARY_PATH: libraries = process.env.LD_LIBRARY_PATH ?? '' } = process.env;
   const env = { ...process.env, LD_LIBRARY_PATH: libraries };
   const left = seconds - (performance.now() - started) / 1000;

@@ -49,7 +49,7 @@ export default async function measureWatch(world: World, argument: WatchCostArgu
   });
   const gradients = Tensor.zeros({ shape: [1 << 16], dtype: 'float32' });
   const events: TrainingEvent[] = [];
-  /** The milliseconds of each report: gathering, and one step later the record. */
+  /** The milliseconds that each report takes: for gathering, and for the record one step later. */
   const reportMs: number[] = [];
   let sinceReportMs = 0;
   const timed = (call: () => readonly TrainingEvent[]): void => {

@@ -25,8 +25,8 @@ struct MtlDeviceApi {
   int32_t device_index;     // CUDA's number in this process
   uint8_t device_uuid[16];  // the same in every process that uses this GPU, for any device number there
   void* (*stream)(int32_t which);
-  // Creates an event without timing, ready to be recorded. `destroy_event` takes effect when no thread or
-  // stream waits for the event any more.
+  // Creates an event without timing, ready to be recorded. `destroy_event` takes effect only when no thread
+  // or stream waits for the event.
   int (*create_event)(void** event);
   int (*destroy_event)(void* event);
   // Records the event. It completes after everything that is enqueued in the stream now.

@@ -40,7 +40,7 @@ constexpr int kPolls = 20000;
 int wanted_threads = 0;
 int started_threads = 1;
 
-// Takes and runs parts as long as the call has any.
+// Takes and runs tasks as long as the call has any.
 void run_parts() {
   Parts taken = parts.load();
   while (taken.next < taken.count) {

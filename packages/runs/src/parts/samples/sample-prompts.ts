@@ -11,7 +11,8 @@ const numTokens = 16;
 const mostTokens = 1024;
 
 /**
- * Match the end of a line, the end of a sentence, and a capital letter, with which a line or sentence begins.
+ * Regular expressions for the end of a line, for the end of a sentence, and for a capital letter at the
+ * beginning of a line or sentence.
  */
 const lineEnd = /\n\s*$/u;
 const sentenceEnd = /[.!?…]["'”’)\]]*\s*$/u;

@@ -180,7 +180,7 @@ async function isOwn(
 /** A checkpoint in which all ranks agree. */
 interface AgreedCheckpoint {
   readonly checkpoint: Checkpoint;
-  /** True if this rank loaded its tensors while checking the checkpoint. */
+  /** True if this rank has already loaded its tensors while it checked the checkpoint. */
   readonly isLoaded: boolean;
 }
 

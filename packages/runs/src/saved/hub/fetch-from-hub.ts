@@ -46,8 +46,8 @@ export async function fetchFromHub<Places extends ModelPlaces>(
   options: FetchFromHubOptions,
 ): Promise<Places> {
   const { group } = options;
-  // decides by the text alone. The existence of a path may depend on the host, but all processes must decide
-  // the same
+  // decides by the text alone, because all processes must make the same decision, and a path may exist on
+  // only some hosts
   const named = Object.keys(parts).flatMap((key) => {
     const name = key as keyof ModelPlaces;
     const value = places[name];

@@ -203,7 +203,7 @@ function float32Tensor(parameter: Parameter): LogicalTensor {
       throw new UsageError('MTL_LOAD_ONLY', `${parameter.name} is here to be loaded, not to be read`);
     },
     write: (bytes) => {
-      // copies the bytes if they are not aligned for floats
+      // copies the bytes if their address is not aligned for floats
       const aligned = bytes.byteOffset % 4 === 0 ? bytes : Uint8Array.from(bytes);
       write(new Float32Array(aligned.buffer, aligned.byteOffset, size));
     },

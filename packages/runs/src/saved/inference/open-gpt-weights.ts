@@ -48,8 +48,8 @@ export interface GptWeights {
    */
   tokenizer(): TokenizerOptions | undefined;
   /**
-   * Ids of the tokens that end a text. If the directory has none, undefined: the tokenizer's ids are then
-   * used.
+   * Ids of the tokens that end a text. Undefined if the directory names no such tokens; the tokenizer's ids
+   * are then used.
    */
   readonly endTokens: readonly number[] | undefined;
   /**

@@ -270,8 +270,8 @@ Status find_candidates(const MatmulProblem& p, Plan* plan, int num_asked, Candid
                      "cublasLtMatmulPreferenceSetAttribute");
   };
   Status status = set(lt::PreferenceAttribute::kMaxWorkspaceBytes, uint64_t{kWorkspaceBytes});
-  // excludes algorithms that add partial sums in place: only a reduction through the workspace has a fixed
-  // order
+  // excludes algorithms that add partial sums in place, because only a reduction through the workspace has a
+  // fixed order
   if (status.ok()) status = set(lt::PreferenceAttribute::kReductionSchemes, lt::kReduceInComputeType);
   if (status.ok()) status = set(lt::PreferenceAttribute::kAlignmentA, alignment_of(p.right));
   if (status.ok()) status = set(lt::PreferenceAttribute::kAlignmentB, alignment_of(p.left));

@@ -1,5 +1,5 @@
-// Sums and maxima over a warp or a block: every thread gets the same value, computed always in the same
-// order.
+// Sums and maxima over a warp or a block: Every thread gets the same value, which is always computed in the
+// same order.
 #pragma once
 
 #include "backends/cuda/launch.h"
@@ -17,7 +17,7 @@ struct Sum {
 };
 
 struct Maximum {
-  // returns the left operand if the operands do not compare: NaN propagates
+  // if the operands cannot be compared, returns the left operand, so that NaN propagates
   __device__ static float combine(float a, float b) { return a >= b || a != a ? a : b; }
 };
 

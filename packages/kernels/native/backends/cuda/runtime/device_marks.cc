@@ -13,7 +13,7 @@ namespace {
 struct Mark {
   cudaEvent_t event = nullptr;
   bool is_reached = false;
-  // pinned memory: both pointers are null if the mark has no copy
+  // the following two pointers are to pinned memory; both are null if the mark has no copy
   IndexReport* report = nullptr;
   char* copied = nullptr;
   size_t bytes = 0;

@@ -9,7 +9,7 @@ namespace mtl::cuda {
 
 const GraphFunctions* graph_functions();
 
-// Returns MTL_CAPTURE while a graph is recorded, for work that cannot be part of a graph.
+// Returns MTL_CAPTURE while a graph is recorded. Code calls it before work that cannot be part of a graph.
 Status refuse_while_capturing(const char* what);
 
 // Returns a lock that prevents the recording of graphs. Waits until another thread's recording has ended.

@@ -19,15 +19,15 @@ bool is_generation(const AttentionProblem& problem);
 // Returns MTL_UNSUPPORTED, with a remedy, for a problem without a kernel; the message names `op`.
 Status check_attention(const char* op, const AttentionProblem& problem);
 
-// Tells whether a call is for some positions of its sequences, or stores `result` in float32 over operands of
-// 16 bits.
+// Returns true if a call computes only some positions of its sequences, or stores `result` in float32
+// although the operands have 16 bits.
 bool is_part(const AttentionProblem& problem, const AttentionOperand& result);
 
 // Returns true if tensor cores need the index of the first key to which each query attends, among the keys of
 // the call. This is the case for windows, and for documents if the keys do not begin at position 0.
 bool has_first_keys(const AttentionProblem& problem);
 
-// Tells whether a call allocates memory for the first key of every query, with which tensor cores compute
+// Returns true if a call allocates memory for the first key of every query, with which tensor cores compute
 // windows (attention/attention.h).
 bool takes_first_keys(const AttentionProblem& problem);
 

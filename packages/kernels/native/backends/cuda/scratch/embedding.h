@@ -1,4 +1,5 @@
-// The sort of ids and their division into chunks in embedding_backward. Both determine its scratch memory.
+// How embedding_backward sorts ids and divides them into chunks. Both determine the scratch memory of the
+// operation.
 #pragma once
 
 #include "backends/cuda/scratch/sizes.h"
