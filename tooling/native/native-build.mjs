@@ -62,7 +62,7 @@ function progressReporter(directory) {
     process.stdout.write(`\rcompiling: ${Math.floor(100 * share)} %${share === 1 ? '\n' : ''}`);
 }
 
-/** Runs a build and reports its progress meanwhile. */
+/** Runs a build and reports its progress in the meantime. */
 async function runBuild(args, report) {
   const child = spawn('cmake', args, { stdio: ['ignore', 'pipe', 'pipe'] });
   let output = '';

@@ -154,7 +154,7 @@ async function buildAllCode(packages, written) {
   }
 }
 
-/** Makes the declarations of all packages and puts the ones of `packages` into place. */
+/** Makes the declarations of all packages, and copies the declarations of `packages` to their places. */
 async function buildDeclarations({ root, all, packages, written }) {
   const { makeDeclarations } = await import('./declarations.mjs'); // loads the compiler
   const entries = new Map(all.map(({ folder }) => [folder, entryPoints(folder)]));

@@ -119,7 +119,7 @@ if (!/^\\d$/.test(first) || size !== 1_000_000) throw new Error(first + size);
     await Promise.all(loops);
     expect(failures).toEqual([]);
     expect(numRuns).toBeGreaterThan(3);
-    // what no build makes any more goes after an hour
+    // A file that no build makes any more is deleted after an hour.
     const chunks = () =>
       readdirSync(join(root, 'packages/c/dist')).filter((file) => /^chunk-.*js$/.test(file));
     expect(chunks().length).toBeGreaterThan(1);

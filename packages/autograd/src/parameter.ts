@@ -27,7 +27,7 @@ export interface ParameterOptions {
   readonly name: string;
   /** The shape of the complete tensor, over all processes. */
   readonly globalShape: readonly number[];
-  /** This process's slice of each dimension. Default: everything. */
+  /** This process's slice of each dimension. Default: the whole parameter. */
   readonly slices?: readonly Slice[];
   /**
    * The placement among the processes. Default: one stage, the dense view, sharding over tp of the first
@@ -127,7 +127,7 @@ export class Parameter {
     this.#isFrozen = this.isBuffer;
   }
 
-  /** The computation of matmuls with this parameter. Default: `plainPrecision`. */
+  /** The object that computes the matmuls with this parameter. Default: `plainPrecision`. */
   get precision(): MatmulPrecision {
     return this.#precision;
   }
@@ -148,7 +148,7 @@ export class Parameter {
     this.#states.push(state);
   }
 
-  /** Sets the computation of matmuls with this parameter, from the next pass on. */
+  /** Sets the object that computes the matmuls with this parameter. It is used from the next pass on. */
   computeWith(precision: MatmulPrecision): void {
     this.#precision = precision;
   }

@@ -207,7 +207,7 @@ describe('Tape', () => {
       const [ofOnce, ofTwice] = [once!, twice!].map(({ input, gradients }) =>
         [input, ...gradients][index]!.map((value, at) => value - gradient[at]!),
       );
-      // nothing but the layer's own weight and bias is above the loss
+      // only the layer's own weight and bias come after the loss in the forward pass
       const isBelow = index !== 1 && index !== 2;
       if (isBelow) expect(Math.hypot(...ofOnce!)).toBeGreaterThan(1e-3);
       // float64, with weights of losses in float32
@@ -223,7 +223,7 @@ describe('Tape', () => {
     expect(chunked.losses).toEqual(whole.losses);
     chunked.gradients.forEach((gradient, index) => {
       gradient.forEach((value, at) => {
-        // float64: a handful of terms in another order
+        // float64; a handful of terms are summed in another order
         expect(Math.abs(value - whole.gradients[index]![at]!)).toBeLessThan(1e-14);
       });
     });

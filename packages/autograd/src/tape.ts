@@ -36,7 +36,10 @@ export interface TapeNode {
   readonly hasWeightPart?: boolean;
   /** The tensors that backward needs; released when the node is done. */
   readonly saved: readonly { release(): void }[];
-  /** True if the gradients from `backward` include `accumulated`. Otherwise the tape adds it. */
+  /**
+   * True if the gradients from `backward` already include `accumulated`. Otherwise the tape adds
+   * `accumulated`.
+   */
   readonly addsAccumulated?: boolean;
   /**
    * Returns a new tensor (or view) for each input; undefined for an input without a gradient. Returns an
@@ -80,7 +83,7 @@ interface PendingWeight {
  * Records differentiable operations and runs their backward. Backward has two halves, which pipeline
  * schedules need: `backwardInput` computes the gradients of the tape's inputs but no weight gradients, and
  * `backwardWeight` then computes the weight gradients. `backward` runs both halves of each operation
- * together, and frees memory as it goes.
+ * together, and frees memory after each operation.
  */
 export class Tape {
   readonly recording: boolean;

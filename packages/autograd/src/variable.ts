@@ -28,7 +28,7 @@ export interface Activation {
  * part, the tape keeps or recomputes the whole.
  */
 export interface Part {
-  /** Keeps the whole for backward. Every call must have a matching `release`. */
+  /** Keeps the whole variable for backward. For every call, `release` must be called once. */
   hold(options: { rematerialize: boolean }): void;
   release(): void;
   /** Returns the part's tensor as a view of the whole's tensor. The caller owns the view. */

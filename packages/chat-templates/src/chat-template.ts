@@ -15,7 +15,7 @@ interface ChatTemplateOptions {
   readonly name: string;
   /** Texts of `bos_token`, `eos_token` and so on. */
   readonly specialTokens?: Readonly<Record<string, string>> | undefined;
-  /** The template that replaces this one for conversations with functions (`tools`). */
+  /** The template that is used in place of this template if a conversation has functions (`tools`). */
   readonly toolUse?: ChatTemplate | undefined;
 }
 

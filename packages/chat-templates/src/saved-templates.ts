@@ -37,7 +37,7 @@ interface TemplateText {
   readonly name: string;
 }
 
-/** The templates of a folder: the default one, and the one for functions. */
+/** The templates of a folder: the default template, and the template for conversations with functions. */
 interface SavedTemplates {
   /** Opens the templates with these texts for `bos_token` and so on. */
   readonly open: (specialTokens: Readonly<Record<string, string>>) => ChatTemplate;

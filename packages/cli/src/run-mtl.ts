@@ -63,7 +63,7 @@ export function commandOfHelp(program: Command, words: readonly string[]): Comma
   let command = program;
   for (const name of words.slice(0, at)) {
     const next = command.commands.find((known) => known.name() === name);
-    // here `help` is an argument of a command, not a request for help
+    // here, `help` is an argument of a command, and not a request for help
     if (next === undefined || next.commands.length === 0) return undefined;
     command = next;
   }

@@ -70,10 +70,11 @@ export interface MetaOperation {
 
 interface MetaGroupOptions extends CheckedGroupOptions {
   /**
-   * Called for every operation in order, after its start. Values in host memory are then already combined.
+   * This function is called for every operation in order, after its start. Values in host memory are then
+   * already combined.
    */
   readonly onOperation?: ((operation: MetaOperation) => void) | undefined;
-  /** Called when the rank waits for an operation that was passed to `onOperation`. */
+  /** This function is called when the rank waits for an operation that was passed to `onOperation`. */
   readonly onWait?: ((operation: MetaOperation) => void) | undefined;
 }
 

@@ -76,7 +76,7 @@ export function blocksOfPackedSamples(
       chunkSize: packed.chunkSize * size,
       parts,
       ofRank: isZigzag ? (rank) => chunksOfRank(rank, ring.size) : (rank) => [rank],
-      // no transposition here, because the exchange has already transposed the rows
+      // 1, because the exchange of heads has already transposed the rows
       columns: 1,
       places: undefined,
     },

@@ -98,7 +98,7 @@ export class PackedRowOrder implements RowOrder {
     return [numRows! * columns!, ...features];
   }
 
-  /** Returns [own, B, ...] as [chunks, B, own of a chunk, ...], a view. */
+  /** Returns a view of [own, B, ...] as [chunks, B, own rows of a chunk, ...]. */
   #turned(rows: Tensor): Tensor {
     const [numRows, columns, ...features] = rows.shape as [number, number, ...number[]];
     const [ofRow, ofColumn, ...ofFeatures] = rows.strides as [number, number, ...number[]];

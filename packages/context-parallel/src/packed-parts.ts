@@ -38,7 +38,7 @@ export function listDocuments(keyStart: Int32Array, sequenceLength: number): rea
 
 /**
  * Returns the borders of the 2 n chunks of every document, [documents][2 n + 1] positions: the start of each
- * chunk and the end of the last one. If the length of a document is not a multiple of 2 n, some chunks get
+ * chunk and the end of the last chunk. If the length of a document is not a multiple of 2 n, some chunks get
  * one more position. The additional positions go to all chunks in turn, so that all chunks have the same
  * total number of positions of each sequence. No document is padded, so the tokens of a step do not depend on
  * the number of processes.

@@ -67,8 +67,8 @@ interface PairOfPlaces extends ChunkPair {
 }
 
 /**
- * Returns the pairs of this process's query chunks and `owner`'s key chunks for which the masks do not hide
- * everything.
+ * Returns the pairs of this process's query chunks and `owner`'s key chunks in which the masks leave
+ * something visible.
  */
 function pairsWith({ call, chunks }: Pass, owner: number): readonly PairOfPlaces[] {
   const { rank } = chunks.group;

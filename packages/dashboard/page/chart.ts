@@ -21,7 +21,7 @@ export interface RunCurve {
   readonly companion?: Series;
 }
 
-/** A line in the plot: a curve or its moving average. */
+/** A line in the plot, which is a curve or the moving average of a curve. */
 interface Line {
   readonly id: string;
   readonly look: RunColour;
@@ -220,7 +220,7 @@ export class Chart {
     );
   }
 
-  /** Returns the text of a run's companion metric at a position. Default position: the last one. */
+  /** Returns the text of a run's companion metric at a position (default: the last position). */
   #companionText(id: string, x = Infinity): string {
     const { companion } = this.#kind;
     const series = this.#curves.find((curve) => curve.id === id)?.companion;

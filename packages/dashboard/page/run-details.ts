@@ -11,7 +11,7 @@ import { Tabs } from './tabs.js';
 import { TimelinePanel } from './timeline-panel.js';
 
 /**
- * The view of everything about one run except curves: starts and ends, checkpoints, samples, ranks, flags.
+ * The view of one run's properties other than curves: starts and ends, checkpoints, samples, ranks, flags.
  */
 export class RunDetailsView {
   readonly #state: State;
@@ -235,7 +235,7 @@ function showContent({ text, label, prompt, completion }: SampleOfRun): readonly
 
 function samplesPanel({ samples }: RunDetails): HTMLElement | undefined {
   if (samples.length === 0) return undefined;
-  // equal samples are shown once, at the position of the last one
+  // Equal samples are shown once, at the position of the last of them.
   const groups = new Map<string, SampleOfRun[]>();
   for (const sample of samples) {
     const { label, text, prompt, completion } = sample;

@@ -92,7 +92,7 @@ export interface RanksOfRun {
   readonly peakBytes: readonly (number | null)[];
   /** The host name of each rank; empty if the run does not record them. */
   readonly hosts: readonly (string | null)[];
-  /** The ranks that the run has reported as slow, and not as normal since. */
+  /** The ranks that the run has reported as slow, and has not reported as normal since then. */
   readonly slow: readonly number[];
 }
 
@@ -255,7 +255,7 @@ export interface TraceAnswer {
   }[];
 }
 
-/** An event of the stream. The first one has all runs, and later ones the runs that changed. */
+/** An event of the stream. The first event has all runs, and later events the runs that changed. */
 export interface RunsEvent {
   /** The watched directory. */
   readonly directory: string;

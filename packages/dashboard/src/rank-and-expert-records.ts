@@ -176,7 +176,7 @@ function relative(counts: Float32Array): readonly number[] {
   return Array.from(counts, (count) => (even === 0 ? 0 : Number((count / even).toPrecision(3))));
 }
 
-/** Merges intervals in pairs; if their number is odd, the last one is unchanged. */
+/** Merges intervals in pairs; if their number is odd, the last interval is unchanged. */
 function inPairs(intervals: readonly Interval[]): Interval[] {
   return intervals.flatMap((one, index) => {
     if (index % 2 === 1) return [];

@@ -34,7 +34,7 @@ interface LastFigures {
   readonly stepMs: number | null;
 }
 
-/** A run folder, which is only read. A refresh reads what has changed since the last one. */
+/** A run folder, which is only read. A refresh reads what has changed since the last refresh. */
 export class RunFolder {
   readonly #path: string;
   readonly #id: string;
@@ -79,7 +79,7 @@ export class RunFolder {
     return true;
   }
 
-  /** Returns the run's metrics, after reading new ones. */
+  /** Reads new metrics, and returns the index of all metrics of the run. */
   async index(): Promise<RunIndex> {
     this.#isIndexed = true;
     await this.#index.update();
@@ -215,7 +215,7 @@ export class RunFolder {
     return found.filter((one) => one !== undefined).sort((a, b) => a.iteration - b.iteration);
   }
 
-  /** Returns a checkpoint; undefined for a link, or if it was deleted meanwhile. */
+  /** Returns a checkpoint; undefined for a link, or if the checkpoint was deleted in the meantime. */
   async #checkpoint(name: string): Promise<CheckpointOfRun | undefined> {
     const path = join(this.#path, name);
     try {

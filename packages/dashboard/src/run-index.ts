@@ -23,7 +23,7 @@ export interface SeriesQuery {
 type Fields = Readonly<Record<string, unknown>> & { readonly iteration: number };
 
 const ofValidation = 'validation.';
-/** The largest number of events that are kept. These are the last ones. */
+/** The largest number of events that are kept. Older events are dropped. */
 const mostEvents = 200;
 
 /**

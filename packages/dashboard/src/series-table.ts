@@ -38,8 +38,8 @@ export class SeriesTable {
   }
 
   /**
-   * Adds the numbers and booleans of a record. If its iteration is not above the last one, records from this
-   * iteration on are removed first, because a resumed run computes these steps again.
+   * Adds the numbers and booleans of a record. If its iteration is not above that of the last record, records
+   * from this iteration on are removed first, because a resumed run computes these steps again.
    */
   add(record: Readonly<Record<string, unknown>> & { readonly iteration: number }): void {
     const { iteration } = record;

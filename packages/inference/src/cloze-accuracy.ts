@@ -27,7 +27,7 @@ export interface ClozeAccuracyOptions<Cache extends KeyValueCache = KeyValueCach
   /** Number of texts in a batch. Default: 1. */
   readonly batchSize?: number;
   readonly signal?: AbortSignal;
-  /** Called after each batch. */
+  /** This function is called after each batch. */
   onProgress?(progress: { readonly numDone: number; readonly numExamples: number }): void;
 }
 
@@ -99,7 +99,9 @@ function checkExamples(options: ClozeAccuracyOptions): void {
   });
 }
 
-/** Returns which targets the model predicts. A text leaves the batch at its first wrong token. */
+/**
+ * Returns, for each target, whether the model predicts it. A text leaves the batch at its first wrong token.
+ */
 function guessBatch<Cache extends KeyValueCache>(
   model: ClozeAccuracyOptions<Cache>['model'],
   batch: ReadonlyArray<{ readonly context: Int32Array; readonly target: Int32Array }>,

@@ -21,7 +21,7 @@ export interface ContinuationScoresOptions {
   readonly continuations: readonly Continuation[];
   /** Number of continuations in a batch. Default: 1. */
   readonly batchSize?: number;
-  /** Called after each batch. */
+  /** This function is called after each batch. */
   onProgress?(progress: { readonly numDone: number; readonly numAll: number }): void;
 }
 

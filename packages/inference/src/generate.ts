@@ -210,7 +210,7 @@ export async function* generate<Cache extends KeyValueCache>(
   }
 }
 
-/** Returns, for each sequence, the first one that has the same tokens. */
+/** Returns, for each sequence, the index of the first sequence that has the same tokens. */
 function firstOfEqualTexts(sequences: readonly Running[]): readonly Running[] {
   const first = new Map<string, Running>();
   return sequences.map((one) => {

@@ -32,7 +32,7 @@ export interface PerplexityOptions {
   /** Number of windows in a batch. Default: 1. */
   readonly batchSize?: number;
   readonly signal?: AbortSignal;
-  /** Called after each batch of windows. */
+  /** This function is called after each batch of windows. */
   onProgress?(progress: { readonly numScored: number; readonly numTokens: number }): void;
 }
 
@@ -48,7 +48,7 @@ const checks: OptionChecks<PerplexityOptions> = {
 };
 
 export interface Perplexity {
-  /** The number of scored tokens: all except given ones. */
+  /** The number of scored tokens: all tokens except the given tokens. */
   readonly numScored: number;
   /** The sum of the negative natural logarithms of the scored tokens' probabilities. */
   readonly negativeLogLikelihood: number;

@@ -1,6 +1,6 @@
 /**
  * Converts tokens to text as they arrive. A character may need several tokens (UTF-8 bytes), and the text of
- * a token may depend on the previous one, so text is returned as soon as it is complete.
+ * a token may depend on the previous token, so text is returned as soon as it is complete.
  */
 export class TextStream {
   readonly #decode: (tokens: readonly number[]) => string;
@@ -17,7 +17,7 @@ export class TextStream {
     this.#decode = decode;
   }
 
-  /** Adds a token, and returns the text that it completes; empty within a character. */
+  /** Adds a token, and returns the text that it completes; The text is empty within a character. */
   push(token: number): string {
     this.#tokens.push(token);
     const text = this.#decode(this.#tokens);

@@ -30,8 +30,8 @@ type Outputs<Options, Names extends keyof Options, Choices> = {
 };
 
 /**
- * Declares a new tensor with the dtype and device of another tensor. Default of the shape: the other
- * tensor's.
+ * Declares a new tensor with the dtype and device of another tensor. The default shape is the other tensor's
+ * shape.
  */
 export function like(tensor: Tensor, shape: readonly number[] = [...tensor.shape]): Required<TensorOptions> {
   return { shape, dtype: tensor.dtype, device: tensor.device };

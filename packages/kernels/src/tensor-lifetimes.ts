@@ -12,7 +12,9 @@ interface ScopedTensor {
  */
 const scopes: Set<ScopedTensor>[] = [];
 
-/** Adds a new tensor to the innermost scope, if there is any. Only Tensor calls it. */
+/**
+ * Adds a new tensor to the innermost scope, if there is a scope. Only the class Tensor calls this function.
+ */
 export function adoptIntoScope(tensor: ScopedTensor): void {
   scopes.at(-1)?.add(tensor);
 }

@@ -103,7 +103,7 @@ const schema = z.object({
 });
 
 /**
- * What is known about a run, except its curves. The run.json in the run's folder contains the same record.
+ * All records of a run except its curves. The run.json in the run's folder contains the same record.
  */
 export type RunRecord = z.infer<typeof schema>;
 /** A start of a run. */

@@ -48,7 +48,7 @@ function keepStaleValues({ optimizer }) {
   for (const store of optimizer.stores) store.publish = () => {};
 }
 
-/** Leaves the slices of gradients with the last micro-batch alone, as if sums replaced what slices have. */
+/** Leaves only the last micro-batch in the slices of gradients, as if a sum replaced what the slices have. */
 function keepLastMicroBatch({ part, optimizer }) {
   for (const stage of part.stages.values()) {
     const forward = stage.forward.bind(stage);

@@ -20,7 +20,7 @@ interface EvaluationSettings<Batch> {
   readonly numMicroBatches: number;
   /** Opens the evaluation data at its start, so that every evaluation reads the same samples. */
   readonly open: () => AsyncIterator<Batch>;
-  /** Called on all ranks after each evaluation. Default: nothing is called. */
+  /** This function is called on all ranks after each evaluation. Default: nothing is called. */
   readonly afterwards?: () => Promise<void>;
 }
 

@@ -101,7 +101,7 @@ interface Defaults {
   extensions: readonly TrainerExtension[];
 }
 
-/** Returns the options with defaults for missing ones. */
+/** Returns the options, with defaults for missing options. */
 export function completeTrainerOptions<Batch>(options: TrainerOptions<Batch>): CompleteTrainerOptions<Batch> {
   const { learningRate, device = 'cpu', sequenceLength = 1, flopsPerSample = 0 } = options;
   const { count: numShares } = shareAmongGroups(options.optimizer.groups);

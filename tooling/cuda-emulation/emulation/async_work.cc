@@ -202,9 +202,9 @@ Matrix decode(uint64_t descriptor, bool is_k_major, Site site) {
 }
 
 // Returns the byte position of element (row, k), where `row` is in dimension M or N and k is below 16. The
-// layouts are the canonical ones of the PTX ISA. K-major: rows along k have `swizzle` bytes and form groups
-// of 8, `stride` bytes apart. MN-major: rows along M or N have swizzle / 2 elements; the next elements are
-// `leading` bytes further, and groups of 8 in k are `stride` bytes apart.
+// layouts are the canonical layouts of the PTX ISA. K-major: rows along k have `swizzle` bytes and form
+// groups of 8, `stride` bytes apart. MN-major: rows along M or N have swizzle / 2 elements; the next elements
+// are `leading` bytes further, and groups of 8 in k are `stride` bytes apart.
 uint32_t address_in(const Matrix& matrix, bool is_k_major, int row, int k) {
   const uint32_t r = static_cast<uint32_t>(row), c = static_cast<uint32_t>(k), width = matrix.swizzle / 2;
   const uint32_t offset = is_k_major ? r / 8 * matrix.stride + r % 8 * matrix.swizzle + 2 * c

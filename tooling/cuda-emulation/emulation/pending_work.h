@@ -21,7 +21,7 @@
 namespace mtl::emulation {
 
 enum class Pace { kAtOnce, kLate, kDrawn };
-// The mode in MTL_EMULATION_STREAMS, unless a test sets another one. Setting a mode first executes all
+// The mode in MTL_EMULATION_STREAMS, unless a test sets another mode. Setting a mode first executes all
 // pending work.
 Pace pace();
 void set_pace(Pace pace, uint32_t seed = 0);

@@ -8,7 +8,7 @@ struct Registration {
   Registration(const char* name, void (*body)());
 };
 
-// Counts a failure, from any thread; prints the first ones.
+// Counts a failure, from any thread. The first failures are printed.
 void report_failure(const char* file, int line, const char* expression);
 
 struct TestProgram {

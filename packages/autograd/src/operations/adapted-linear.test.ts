@@ -50,7 +50,7 @@ function fusedProjection() {
 
 const factor = 0.75;
 
-/** Returns the rows of the weight [G, R + 2, D] that a row of an adapter's B adds to. */
+/** Returns the rows of the weight [G, R + 2, D] to which a row of an adapter's B is added. */
 function listRows({ up, outputs }: LinearAdapter): number[] {
   const [, parts] = outputs!;
   return Array.from({ length: up.size / up.shape.at(-1)! }, (_, row) => {
@@ -162,7 +162,7 @@ function runMerged({ base, added }: Pick<ReturnType<typeof runAdapted>, 'base' |
   return result;
 }
 
-// float64: rounding of sums of a few dozen numbers
+// float64; the bound is the rounding of sums of a few dozen numbers
 const precision = 12;
 const expectClose = (actual: readonly number[], expected: readonly number[]): void => {
   expect(actual.length).toBe(expected.length);
@@ -181,7 +181,7 @@ describe('adaptedLinear', () => {
     expectClose(adapted.output, merged.output);
     expectClose(adapted.inputGradient, merged.inputGradient);
     expect(adapted.hasWeightGradient).toBe(false);
-    // dA = scale B^T dW and dB = scale dW A^T, of the rows of the adapter
+    // the expected gradients are dA = scale B^T dW and dB = scale dW A^T, for the rows of the adapter
     adapted.added.forEach(({ rows }, which) => {
       const { a, b } = adapted.factors[which]!;
       const rank = a.length / I;

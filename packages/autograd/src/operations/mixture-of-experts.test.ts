@@ -135,8 +135,8 @@ function run({ tape: tapeOptions = {}, split, recomputed, values = inputValues, 
   const trained = all.filter(({ isFrozen }) => !isFrozen);
   if (split) {
     tape.backwardInput(output, outputGradient);
-    // with only the input half of backward, all weight gradients stay 0, the gradient of the router's weight
-    // included
+    // if only the input half of backward runs, all weight gradients stay 0, also the gradient of the router's
+    // weight
     for (const { mainGradient } of trained) expect(Math.max(...mainGradient.toArray().map(Math.abs))).toBe(0);
     tape.backwardWeight();
   } else {

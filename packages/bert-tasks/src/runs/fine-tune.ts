@@ -79,7 +79,7 @@ export interface FineTuneOptions {
   readonly local?: { readonly rank: number; readonly size: number };
   /** The job to which the run belongs. Default: a new job. */
   readonly job?: Job;
-  /** Called on rank 0 with progress lines and messages. */
+  /** This function is called on rank 0 with progress lines and messages. */
   readonly onMessage: (text: string) => void;
 }
 

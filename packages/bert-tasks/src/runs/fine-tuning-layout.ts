@@ -64,7 +64,7 @@ export function fineTuningLayout(
   if (parallel.timesMatmuls) notices.push('--time-matmuls has no effect in a fine-tuning run');
   const recompute = recomputeConfiguration({ flags, model, parallel });
   const numShares = numSharesOfBatch(parallel);
-  // the constructor checks divisibility; the object is not used
+  // the constructor checks divisibility; the object itself is not used
   inWordsOfFlags(() => new NumMicroBatches({ globalBatchSize, microBatchSize, numShares }));
   const numMicroBatches = globalBatchSize / (microBatchSize * numShares);
   const { placement } = scheduleOfStep(parallel, numMicroBatches);

@@ -104,8 +104,8 @@ export class TaskEvaluations {
 }
 
 /**
- * Returns the results of an earlier start, on all ranks. Only the first rank reads the file, because other
- * ranks may have separate storage.
+ * Returns, on all ranks, the results of an earlier start of the run. Only the first rank reads the file,
+ * because other ranks may have separate storage.
  */
 function leftBehind({ directory, processes, resume }: TaskEvaluationsOptions): SeedResult | undefined {
   if (directory === undefined || !resume) return undefined;

@@ -150,7 +150,10 @@ export function formatText(text: string, args: CallArguments, runtime: Runtime):
 class Formatter {
   readonly #args: CallArguments;
   readonly #runtime: Runtime;
-  /** The number of the next field without a name; undefined once the format has used an explicit number. */
+  /**
+   * The number of the next field that has neither name nor number. Undefined after the format has used an
+   * explicit number.
+   */
   #next: number | undefined = 0;
 
   constructor(args: CallArguments, runtime: Runtime) {

@@ -27,7 +27,7 @@ export const whitespace =
 const space = `[${whitespace}]`;
 const oneSpace = new RegExp(space);
 
-/** Returns the length of a text without the white space at its end. */
+/** Returns the length that a text has without the white space at its end. */
 export function endOfText(text: string): number {
   let end = text.length;
   while (end > 0 && oneSpace.test(text[end - 1]!)) end -= 1;

@@ -150,7 +150,7 @@ export function keyed<T>(look: () => T): T {
   }
 }
 
-/** Makes a dict of entries, and counts them in the budget. */
+/** Makes a dict from entries, and counts the entries in the budget. */
 export function makeDict(entries: Iterable<readonly [Value, Value]>, { budget }: Runtime): Dict {
   const all = [...entries];
   budget.step(8 * all.length);

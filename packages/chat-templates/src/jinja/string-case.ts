@@ -103,7 +103,7 @@ const all = (pattern: string) => new RegExp(`^(?:${pattern})+$`, 'u');
 const digit =
   '[\\p{Nd}\u00b2\u00b3\u00b9\u2070\u2074-\u2079\u2080-\u2089\u2460-\u2468\u2474-\u247c\u2488-\u2490\u24ea\u24f5-\u24fd\u24ff\u2776-\u277e\u2780-\u2788\u278a-\u2792\u1369-\u1371\u19da]';
 
-/** Patterns of `text.isalpha()` and the like, for texts that are not empty. */
+/** The patterns that `text.isalpha()` and similar tests check, for texts that are not empty. */
 const classes: Readonly<Record<string, RegExp>> = {
   isalpha: all('\\p{L}'),
   isdecimal: all('\\p{Nd}'),

@@ -307,7 +307,10 @@ function takeLine(chunks: (readonly string[])[], how: WrapOptions, isLater: bool
   return line.flat().join('');
 }
 
-/** Returns the number of characters of a too long word that stay on the line: up to a hyphen, or `room`. */
+/**
+ * Returns how many characters of a word that is too long stay on the line: the characters up to a hyphen, or
+ * `room` characters.
+ */
 function breakIn(word: readonly string[], room: number, { breaksHyphens }: WrapOptions): number {
   if (!breaksHyphens || word.length <= room) return room;
   const hyphen = word.lastIndexOf('-', room - 1);

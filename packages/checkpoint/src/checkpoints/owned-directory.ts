@@ -27,7 +27,7 @@ interface OwnDirectoryOptions {
   readonly job?: string | undefined;
   /** The number of times that the launcher has restarted the job. Default: 0. */
   readonly restartCount?: number;
-  /** Called with a notice when the record of a silent owner on another machine is replaced. */
+  /** Receives a notice when the record of a silent owner on another machine is replaced. */
   readonly onNotice?: (notice: string) => void;
 }
 
@@ -225,7 +225,7 @@ export class OwnedDirectory {
       const file = await open(join(this.#path, recordName), 'r+');
       await file.write(this.#text, 0).finally(() => file.close());
     } catch {
-      // nothing to do here, because `check` detects a missing record
+      // no action is needed here, because `check` detects a missing record
     }
   }
 

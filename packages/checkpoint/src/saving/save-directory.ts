@@ -40,7 +40,7 @@ export async function prepareSaveDirectory(options: {
   });
   const { bavail, blocks, bsize } = await statfs(directory);
   const numFree = bavail * bsize;
-  // some FUSE file systems do not report sizes
+  // some FUSE file systems do not report their size
   if (blocks === 0 || numFree >= numBytes) return;
   const inMiB = (bytes: number): string => `${(bytes / 2 ** 20).toFixed(1)} MiB`;
   throw new CheckpointError(

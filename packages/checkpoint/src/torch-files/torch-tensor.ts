@@ -66,7 +66,7 @@ export class TorchTensor {
 export interface StoredStorage {
   readonly start: number;
   readonly bytes: number;
-  /** Compares all bytes of the storage with their checksum; absent without a checksum. */
+  /** Compares all bytes of the storage with their checksum. Absent if there is no checksum. */
   readonly check?: (bytes: Uint8Array) => void;
 }
 

@@ -84,7 +84,7 @@ export function missingModel({ load, loadHf }: Partial<ModelFlagValues>): readon
 /**
  * Loads the model that flags name. Notices are printed to standard error.
  *
- * @param sharing the processes that share the model. Default: this process alone
+ * @param sharing the processes that share the model. Default: only this process
  */
 export async function loadModelOfFlags(
   flags: ModelFlagValues,

@@ -259,7 +259,7 @@ const readWords = `  local command='' flag='' seen=0 word subcommands='' flags='
   fi
 `;
 
-/** The completion of a value: with names, with files, or none. */
+/** How a value is completed: by names, by files, or not at all. */
 interface CompletedValue {
   readonly names: readonly string[];
   readonly takesFiles: boolean;
@@ -284,7 +284,7 @@ interface CompletedCommand {
   /** The command's subcommands, with their descriptions. */
   readonly commands: ReadonlyArray<readonly [name: string, text: string]>;
   readonly flags: readonly CompletedFlag[];
-  /** The completion of operands; undefined if the command takes none. */
+  /** How operands are completed; undefined if the command takes no operands. */
   readonly operands: CompletedValue | undefined;
 }
 

@@ -33,11 +33,11 @@ class Communicator {
   // "local", "gloo" or "nccl", as in `ProcessGroup.engine` in TypeScript.
   virtual const char* engine() const = 0;
 
-  // Returns whether the engine supports tensors on this device. Every engine supports a barrier, which has no
+  // Returns true if the engine supports tensors on this device. Every engine supports a barrier, which has no
   // tensor.
   virtual bool moves(Memory memory) const { return memory == Memory::kHost; }
 
-  // Returns whether operations are launched when the program starts them, in one order over all queues, even
+  // Returns true if operations are launched when the program starts them, in one order over all queues, even
   // while earlier operations of the same queue are in progress. True for engines whose device executes
   // operations in launch order, which an internal thread must not change.
   virtual bool begins_at_once() const { return false; }
@@ -61,7 +61,7 @@ class Communicator {
   // All members get the same bits, whatever the timing.
   virtual Status execute(Operation* operation, Call* call) = 0;
 
-  // Returns whether `execute` would return without waiting, for an operation that has begun.
+  // Returns true if `execute` would return without waiting, for an operation that has begun.
   virtual bool is_ready(const Operation& operation) {
     static_cast<void>(operation);
     return false;

@@ -38,7 +38,7 @@ interface JoinHostOptions {
   readonly graceMs: number;
 }
 
-/** Connects the ranks of a host. Each rank calls it. */
+/** Connects the ranks of a host. Each rank must call this function. */
 export function joinHost({ job, ranks, store, key, timeoutMs, graceMs }: JoinHostOptions): void {
   const deadline = performance.now() + timeoutMs;
   if (job.rank === ranks[0]) {

@@ -1,7 +1,7 @@
 import { createRequire } from 'node:module';
 import { pathToFileURL } from 'node:url';
 
-/** Returns true if the name of a program or module ends as TypeScript files do. */
+/** Returns true if the name of a program or module has the extension of a TypeScript file. */
 export const isTypeScript = (path: string): boolean => /\.[cm]?ts$/.test(path);
 
 /**

@@ -114,7 +114,7 @@ export class NativeJob {
     return callNative(() => addon().takeTrace(this.handle));
   }
 
-  /** Closes all groups and leaves in order. A second call does nothing. */
+  /** Closes all groups and leaves the job in the regular way. A second call does nothing. */
   close(): void {
     if (this.#isClosed) return;
     this.#isClosed = true;

@@ -54,7 +54,9 @@ export interface ArchitectureField {
    * belong to no token.
    */
   readonly decides: 'weights' | 'learning' | 'initial-weights' | 'padding';
-  /** The conversion between flag and model. Absent: both have the same value. */
+  /**
+   * The conversion between the value of the flag and the value in a model. Absent: both values are the same.
+   */
   readonly conversion?: FieldConversion;
   /** True if Megatron-LM requires the flag. */
   readonly isRequired?: true;

@@ -5,7 +5,7 @@ export interface UnusableFlag {
   readonly code: 'MTL_FLAG_UNSUPPORTED' | 'MTL_FLAG_UNKNOWN' | 'MTL_CONFIG_KEY';
   /** The flag with its values, as the user wrote it: `--num-experts 8`. */
   readonly written: string;
-  /** What is wrong with the flag, worded as the end of a sentence, such as `is not a flag`. */
+  /** The problem with the flag, as the end of a sentence, such as `is not a flag`. */
   readonly problem: string;
   readonly expected?: string | undefined;
   readonly remedy: string;

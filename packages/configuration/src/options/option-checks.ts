@@ -136,8 +136,8 @@ export const resolvedFlagsOption: OptionCheck<false> = objectOption(
 );
 
 /**
- * Checks flags like `resolvedFlagsOption`, and the request that they were resolved from. Adding flags needs
- * the request.
+ * Checks flags as `resolvedFlagsOption` does, and also the request from which they were resolved, because
+ * this request is needed for adding flags.
  */
 export const parsedFlagsOption: OptionCheck<false> = objectOption(
   'flags that parseFlags or flagsOfOptions returned',

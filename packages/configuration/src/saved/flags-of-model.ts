@@ -212,7 +212,8 @@ export function withAskedPositions<Model extends TransformerConfiguration>(
 interface FlagsOfHuggingFaceOptions extends KindOfModel {
   readonly directory: string;
   /**
-   * The tokenizer of the directory; undefined if the directory has none, or if the user chooses another one.
+   * The tokenizer of the directory; undefined if the directory has none, or if the user chooses another
+   * tokenizer.
    */
   readonly tokenizer: TokenizerOptions | undefined;
 }

@@ -33,7 +33,7 @@ function comparedValue(flag: FlagName): ((settings: Settings) => unknown) | unde
   const { key, isUnused } = field;
   return ({ resolved: { model, bert } }) => {
     const values = { ...model, ...bert } as Readonly<Record<string, unknown>>;
-    // models that may lack the field compute differently without it
+    // a model that may lack the field computes something else without it
     return values[key] ?? (isUnused?.(values) === false ? 'none' : undefined);
   };
 }

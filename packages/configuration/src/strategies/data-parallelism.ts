@@ -27,7 +27,7 @@ const helpOfStores = (): string =>
     })
     .join(', ');
 
-/** The name of the store that divides everything. */
+/** The name of the store that divides parameters, gradients and optimizer states. */
 const fullySharded = stores.fullySharded.shardingStrategy;
 
 const flags = {

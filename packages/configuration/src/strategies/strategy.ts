@@ -264,7 +264,7 @@ export interface Strategy<
   /**
    * Checks the flags, and returns the strategy's settings in a run's configuration.
    *
-   * @throws ConfigurationError for invalid values, with valid ones
+   * @throws ConfigurationError for invalid values; its message names valid values
    */
   configure(call: StrategyCall<Fragment>): Fields;
   /**

@@ -88,7 +88,7 @@ export class FlagReader {
     return this.#resolved.loaded?.start;
   }
 
-  /** The tokenizer of the loaded model, unless a flag selects another one. */
+  /** The tokenizer of the loaded model, unless a flag selects another tokenizer. */
   get loadedTokenizer(): TokenizerOptions | undefined {
     return this.#resolved.loadedTokenizer;
   }

@@ -140,7 +140,7 @@ interface AnswerInWholeOptions {
   readonly endOfTurn: string | undefined;
 }
 
-// invented words that occur in no answer, with different first and last characters
+// made-up words that occur in no answer; their first characters differ, and so do their last characters
 const words = ['gxqvzwk', 'kwzvqxg'];
 /**
  * The number of characters before an answer's header, and before its generation prompt, that are compared.

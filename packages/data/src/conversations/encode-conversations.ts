@@ -9,7 +9,7 @@ import { endOfTurn } from './end-of-turn.js';
 
 /** The rules for a conversation with more tokens than a sample holds. */
 export const longConversationRules = ['refuse', 'truncate', 'drop'] as const;
-/** A rule for a conversation with more tokens than a sample holds. */
+/** The rule for a conversation that has more tokens than a sample. */
 export type LongConversationRule = (typeof longConversationRules)[number];
 
 interface EncodeConversationsOptions {
@@ -18,7 +18,7 @@ interface EncodeConversationsOptions {
   readonly tokenizer: Tokenizer;
   readonly sequenceLength: number;
   /**
-   * What happens to a conversation that has more tokens than a sample: `refuse` throws an error, `truncate`
+   * The rule for a conversation that has more tokens than a sample: `refuse` throws an error, `truncate`
    * keeps the first tokens, and `drop` omits the conversation.
    */
   readonly long: LongConversationRule;
@@ -81,7 +81,7 @@ export async function encodeConversations(
     const count = keptTokens(tokens.length, { conversation, options, counts });
     if (count === 0) continue;
     const isLearnt = isInSpan.slice(0, count);
-    // the first token is only an input, never a label
+    // the first token is only an input and never a label, so it does not count
     const learnt = isLearnt.reduce((sum, one, index) => (index === 0 ? 0 : sum + one), 0);
     if (learnt === 0) {
       counts.withoutAnswer += 1;
@@ -112,7 +112,7 @@ function keptTokens(
   },
 ): number {
   const { sequenceLength, long } = of.options;
-  // the last token is only a label, never an input
+  // the last token is only a label and never an input, so a conversation may have one token more
   const most = sequenceLength + 1;
   if (count <= most) return count;
   if (long === 'refuse') {

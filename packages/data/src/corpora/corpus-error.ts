@@ -1,6 +1,6 @@
 import { DataError } from '@mtl/errors';
 
-/** Called with the error about a line or row that cannot be used and is therefore skipped. */
+/** Receives the error about a line or row that cannot be used and is therefore skipped. */
 export type OnBadLine = (error: DataError) => void;
 
 /**

@@ -68,7 +68,7 @@ interface PrepareDatasetOptions {
   readonly skipBadLines?: boolean;
   /** True to replace an existing dataset with the same prefix. Default: an existing dataset is an error. */
   readonly overwrite?: boolean;
-  /** Called after each batch of documents. */
+  /** This function is called after each batch of documents. */
   readonly onProgress?: (progress: PrepareProgress) => void;
   /**
    * Aborting this signal deletes the unfinished dataset, and the preparation fails with the signal's reason.
@@ -247,7 +247,7 @@ async function forEachInOrder<I, O>(options: {
   const underWay: Promise<O>[] = [];
   for await (const batch of batches) {
     const started = start(batch);
-    // a failure is handled when the item is finished. Until then, this handler prevents an unhandled
+    // the failure is handled when the item is finished; until then, this handler prevents an unhandled
     // rejection
     started.catch(() => undefined);
     underWay.push(started);

@@ -20,7 +20,7 @@ export interface CorpusLine {
 /** The file to read, and the callbacks for progress and errors. */
 export interface ReadLinesOptions {
   readonly path: string;
-  /** Called with the number of bytes of the file read so far (compressed bytes for a .gz file). */
+  /** Receives the number of bytes of the file read so far (compressed bytes for a .gz file). */
   readonly onBytes?: ((bytes: number) => void) | undefined;
   /**
    * The maximum size of a line in bytes, checked for lines that span chunks of the file (default: 256 Mi).

@@ -272,7 +272,7 @@ interface MergeIndexedDatasetsOptions {
   readonly output: string;
   /** True to replace an existing dataset with the same prefix. Default: an existing dataset is an error. */
   readonly overwrite?: boolean;
-  /** Called after each input. */
+  /** This function is called after each input. */
   readonly onProgress?: (progress: {
     readonly done: number;
     readonly total: number;

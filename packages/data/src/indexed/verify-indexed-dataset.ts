@@ -65,7 +65,7 @@ interface VerifyIndexedDatasetOptions {
    * are errors.
    */
   readonly vocabularySize?: number;
-  /** Called repeatedly with the number of tokens checked so far. */
+  /** This function is called repeatedly with the number of tokens checked so far. */
   readonly onProgress?: (progress: { readonly tokens: number; readonly totalTokens: number }) => void;
 }
 

@@ -46,8 +46,8 @@ export interface BatchLoader<Batch extends NumberedBatch = TokenBatch> extends A
 }
 
 /**
- * Starts to read batches ahead. The same options give the same batches, in a resumed run too, and in any
- * thread.
+ * Starts to read batches ahead. The same options always give the same batches, also in a resumed run and in
+ * any thread.
  */
 export function createBatchLoader<Batch extends NumberedBatch = TokenBatch>(
   options: BatchLoaderOptions<Batch>,

@@ -260,7 +260,7 @@ describe('BertDataset', () => {
       }),
       { numRuns: 60 },
     );
-    // with room for a single token, truncation would leave a segment empty
+    // if there is room for only a single token, truncation would leave a segment empty
     expect(() => openBertDataset({ ...base, sequenceLength: 4 })).toThrow(
       expect.objectContaining({ code: 'MTL_DATA_SEQUENCE_LENGTH' }),
     );
@@ -361,7 +361,7 @@ describe('loading', () => {
       const wide = await take(
         createBatchLoader({ ...options, sampler: { kind: 'single', microBatchSize: 8, totalSamples } }),
       );
-      // the samples do not depend on the number of ranks
+      // every rank layout reads the same samples
       const column = ({ tokens, batchSize }: MaskedTokenBatch, row: number) =>
         Array.from({ length: 48 }, (_, s) => tokens[s * batchSize + row]);
       expect(column(wide[3]!, 5)).toEqual(column(second[3]!, 1));

@@ -10,7 +10,10 @@ const multiplier = 47026247687942121848144207491837523525n;
 export class Pcg64 {
   #state: bigint;
   readonly #increment: bigint;
-  /** The upper half of the last 64-bit output, to be returned next; undefined if it has been returned. */
+  /**
+   * The upper half of the last 64-bit output, which the next call returns. Undefined if it has already been
+   * returned.
+   */
   #upper: number | undefined;
 
   constructor({ state, increment }: { readonly state: bigint; readonly increment: bigint }) {

@@ -92,7 +92,7 @@ export class BlendedDataset<Batch extends NumberedBatch = TokenBatch> implements
   fillRow({ sample, batch, row }: { sample: number; batch: Batch; row: number }): void {
     const { dataset, number } = this.#locateSample(sample);
     dataset.fillRow({ sample: number, batch, row });
-    // The batch must contain the sample's number in the blend, not its number in the dataset.
+    // the batch must contain the sample's number in the blend, and not its number in the dataset
     batch.sampleNumbers[row] = sample;
   }
 

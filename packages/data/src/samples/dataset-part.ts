@@ -7,7 +7,7 @@ import { normalizeWeights, roundHalfToEven } from '../python/numbers.js';
 export interface SampleIndexSettings {
   readonly sequenceLength: number;
   readonly seed: number;
-  /** `--split`: the weights of train, valid and test (default "1": everything is for training). */
+  /** `--split`: the weights of train, valid and test. Default: "1", all data is for training. */
   readonly splitWeights?: string | undefined;
   /**
    * The tokenizer identifiers in the md5 of cache file names. With the value that Megatron uses, Megatron and

@@ -159,7 +159,7 @@ describe('GptDataset', () => {
       const expected = samples.flatMap((sample) =>
         [...train!.sample(sample).tokens].map((token) => documentNumbers[token]!),
       );
-      // the last token of a sample is only a label, and may belong to the document after the inputs
+      // the last token of a sample is only a label, and may belong to the document that follows the inputs
       expect(documents).toEqual(expect.arrayContaining(expected));
       expect(documents).toEqual([...new Set(documents)].sort((a, b) => a - b));
     }

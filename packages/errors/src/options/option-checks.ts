@@ -164,7 +164,10 @@ export const wordsOption = listOption(
 export interface OptionGroupFacts {
   /** A noun for the object that has the options, such as `a run`. */
   readonly of: string;
-  /** Returns the path of the option that the user may mean by an unknown name. Default: the nearest name. */
+  /**
+   * Returns the path of the option that the user may mean by an unknown name. Default: the known name that is
+   * most similar.
+   */
   readonly meant?: ((name: string) => string | undefined) | undefined;
 }
 

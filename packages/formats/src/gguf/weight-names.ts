@@ -156,7 +156,7 @@ export function ggufWeightNames(modelType: GptTypeName, model: GptModelConfigura
   return {
     mappings: modelType === 'gpt2' ? gpt2Mappings(model) : llamaMappings(modelType, model, { pairsRows }),
     prefix: '',
-    // ignored: the frequency factors, which follow from the metadata, and the output head of a tied model
+    // ignores the frequency factors, which follow from the metadata, and the output head of a tied model
     isIgnored: (name) => name === 'rope_freqs.weight' || (model.tieEmbeddings && name === 'output.weight'),
     ...(model.tieEmbeddings && { copies: { 'output.weight': 'token_embd.weight' } }),
   };

@@ -105,8 +105,8 @@ export const sameLayout = (
 ): WeightMapping => consecutive(name, [source], globalShape);
 
 /**
- * Maps a nested list of tensors to our single tensor, row-major: the tensors of the first entry, then of the
- * next.
+ * Maps a nested list of tensors to our single tensor, in row-major order: first the tensors of the first
+ * entry, then the tensors of the next entry, and so on.
  */
 export const stacked = (
   name: string,

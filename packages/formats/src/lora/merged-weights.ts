@@ -22,7 +22,7 @@ export function mergedWeights(
   const { scale: factor } = specifyLora(lora, model);
   const byName = new Map(tensors.map((tensor) => [tensor.name, tensor]));
   const all = adaptedWeights(model, lora);
-  // the factors for the last weight, because its next slice may be read next
+  // keeps the factors for the last weight, because the next slice of this weight may be read next
   let last: { readonly name: string; readonly additions: Promise<readonly Addition[]> } | undefined;
   const findAdditions = (name: string, adapters: readonly AdaptedWeight[]): Promise<readonly Addition[]> => {
     if (last?.name !== name) {

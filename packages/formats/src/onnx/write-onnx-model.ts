@@ -5,7 +5,10 @@ import { dataTypes } from './graph/data-types.js';
 import { countBytes, type GraphBuilder, type StoredTensor } from './graph/graph-builder.js';
 import { encodeMessage, type TensorProto } from './protobuf/messages.js';
 
-/** The version of the operators of ONNX that graphs use, and of the file format that came with it. */
+/**
+ * The version of ONNX's operators that graphs use, and the version of the file format in the same release of
+ * ONNX.
+ */
 const versions = { operators: 21, file: 10 } as const;
 
 /**

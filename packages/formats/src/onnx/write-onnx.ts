@@ -33,7 +33,10 @@ interface WriteOnnx {
   readonly directory: string;
   /** All tensors of the model, complete. They are read one by one, once for each dtype. */
   readonly tensors: readonly LogicalTensor[];
-  /** The dtypes, a file for each; transformers.js loads the first by default. Default: fp32. */
+  /**
+   * The dtypes. Each gets its own file, and transformers.js loads the file of the first dtype by default.
+   * Default: fp32.
+   */
   readonly dtypes?: readonly OnnxDtype[] | undefined;
   /** tokenizer.json and further files, as for `writeHuggingFaceGpt`. */
   readonly tokenizerFiles: TokenizerFiles;

@@ -28,7 +28,7 @@ export interface ResolveModelOptions {
   readonly part?: ModelPart;
   /** The environment variables of Hugging Face's tools. Default: `process.env`. */
   readonly environment?: HubEnvironment;
-  /** Called with a line that states what is fetched and its size, and with progress lines. */
+  /** Receives a line that states what is fetched and its size, and then progress lines. */
   readonly onMessage?: (text: string) => void;
   /** Ends the download when aborted; the next download continues from the bytes received. */
   readonly signal?: AbortSignal;

@@ -40,7 +40,7 @@ export interface Fault {
   readonly cutAfterBytes?: number;
   /** Sends other bytes of the same length. */
   readonly changesBytes?: true;
-  /** Sends the whole file even if a range was asked for. */
+  /** True to send the whole file even if a range was requested. */
   readonly ignoresRange?: true;
   /** Sends nothing after the headers, and keeps the connection open. */
   readonly stalls?: true;

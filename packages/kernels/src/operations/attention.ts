@@ -301,7 +301,7 @@ export const attentionCachedForward = checkedOperation(
       return;
     }
     runOperation('append_to_cache', { keyCache, valueCache, key: newKey, value: newValue, position });
-    // without new positions there are no queries, and the output is empty
+    // without new positions, there are no queries, and the output is empty
     if (newKey.dim(0) === 0 && call.query.dim(0) === 0) return;
     const numPositions = position + newKey.dim(0);
     using key = viewPositions(keyCache, numPositions);

@@ -20,7 +20,7 @@ export interface VocabularyColumns {
 }
 
 export interface CrossEntropyStatisticsOptions extends VocabularyColumns {
-  /** [N] float32; -infinity where no column is real */
+  /** [N] float32; -infinity if the rank has no real columns */
   readonly rowMaximum: Tensor;
   /** [N] float32: sum of exp(logit - rowMaximum) */
   readonly rowSum: Tensor;

@@ -162,7 +162,7 @@ export const routerStatisticsForward = returningOperation<
 export interface RouterStatisticsBackwardOptions {
   /** `[..., E]` */
   readonly logitsGradient: Tensor;
-  /** [N, E]; omitted where nothing depends on `scoreSums` */
+  /** [N, E]; omitted if nothing depends on `scoreSums` */
   readonly scoreGradients?: Tensor | undefined;
   /** [N]; omitted where nothing depends on `squaredLogSumExp` */
   readonly squareGradients?: Tensor | undefined;

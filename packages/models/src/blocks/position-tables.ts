@@ -38,8 +38,8 @@ export class PositionTables {
     const known = (this.#tables.get(name) ?? []).filter(({ isDisposed }) => !isDisposed);
     let longest = known.at(-1);
     if (longest === undefined || longest.dim(0) < numPositions) {
-      // a new copy is at least twice as long as the last one, so all copies together are at most twice as
-      // large as the longest copy
+      // A new copy has at least twice the length of the last copy, so all copies together have at most twice
+      // the size of the longest.
       longest = this.#newTensor(table, Math.max(numPositions, 2 * (longest?.dim(0) ?? 0)));
       this.#tables.set(name, [...known, longest]);
     }

@@ -70,7 +70,7 @@ export abstract class TransformerStage<
   readonly factory: LayerFactory;
   /** The position tables that the layers read, on the device. */
   readonly positionTables: PositionTables;
-  /** Called with the choices of the layers' routers in training forward passes. Default: not called. */
+  /** Receives the choices of the layers' routers in training forward passes. Default: not called. */
   observeRouting: RoutingObserver | undefined;
   /** The names of the losses that the layers compute (`Sublayer.losses`). */
   readonly layerLosses: ReadonlySet<string>;

@@ -53,8 +53,8 @@ export interface PipelineStep<Batch> {
   readonly batches: readonly Batch[];
   readonly lossFactors: LossFactors;
   /**
-   * Called with each loss that a chunk of this rank computes for a micro-batch, after the input half of
-   * backward (or after forward in an evaluation). The loss is freed after the call.
+   * Receives each loss that a chunk of this rank computes for a micro-batch, after the input half of backward
+   * (or after forward in an evaluation). The loss is freed after the call.
    */
   readonly onLoss: (loss: StageLoss, microBatch: number) => void;
 }

@@ -42,9 +42,9 @@ export interface StepProfilerOptions extends Omit<WriteTraceOptions, 'spans' | '
 
 /** A listener for the steps of a training run, and for the rank's activities in each step. */
 export interface StepListener extends PipelineRecorder {
-  /** Called at the start of a step, on all ranks. */
+  /** This function is called at the start of a step, on all ranks. */
   beginStep(step: number): void;
-  /** Called at the end of a step, on all ranks. */
+  /** This function is called at the end of a step, on all ranks. */
   endStep(step: number): void;
 }
 

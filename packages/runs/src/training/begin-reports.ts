@@ -40,7 +40,7 @@ export interface BegunReports {
 
 /**
  * Prepares the directory of --save and prints a description of the run. Chooses the number of threads and the
- * algorithms of matmuls. Opens run.json, files of metrics and tracking services. All ranks call it.
+ * algorithms of matmuls. Opens run.json, files of metrics and tracking services. All ranks must call it.
  *
  * @throws errors of `checkWebAssemblyMemory`, `SaveDirectory.prepare`, `threadsOfTraining`, `chooseMatmuls`,
  *   `RunLog.start` and `openTrainingReporters`

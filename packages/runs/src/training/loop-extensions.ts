@@ -170,7 +170,7 @@ export function createAttentionScores(
 /** The size in bytes in which a host name is gathered: the maximum on Linux (HOST_NAME_MAX). */
 const mostBytes = 64;
 
-/** Returns the host names of all members of a group, by rank. All members call it. */
+/** Returns the host names of all members of a group, by rank. All members must call it. */
 export function hostNames(group: ProcessGroup | undefined, name = hostname()): readonly string[] {
   if (group === undefined) return [name];
   const bytes = new Uint8Array(mostBytes);

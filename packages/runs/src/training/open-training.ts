@@ -83,7 +83,7 @@ const checks: OptionChecks<OpenTrainingOptions> = {
 
 /**
  * Opens the training run that a configuration describes: data, model, optimizer, loaded checkpoint and
- * reports. Each process of the job calls it.
+ * reports. Each process of the job must call it.
  *
  * @throws ConfigurationError MTL_OPTION; errors of opening data, model, optimizer, checkpoint or reports
  */
@@ -120,7 +120,7 @@ export async function trainingOfRun(run: OpenedRun): Promise<Pretraining> {
 /**
  * Opens the training loop for stages and an optimizer that the caller has built. Loads the weights or the
  * checkpoint from which the run starts, opens reports, and adds batches, evaluations, checkpoints and
- * exports. All ranks call it.
+ * exports. All ranks must call it.
  *
  * @param parts.profiler receives the steps of --profile-steps; the stages record into it
  * @returns the run, ready for its steps; closing it disposes of the stages and the optimizer
@@ -264,7 +264,7 @@ function openEvaluation(
 
 /**
  * Returns the architecture that a run trains, after checks that the requested export formats support it. With
- * --time-matmuls on device `cuda`, also times the run's matmuls. All ranks call it.
+ * --time-matmuls on device `cuda`, also times the run's matmuls. All ranks must call it.
  *
  * @throws errors of `trainingModel` and `timeMatmulsOfRun`; ConfigurationError MTL_HUGGING_FACE_*
  */
@@ -290,8 +290,8 @@ interface SampleAtEvaluationOptions {
 }
 
 /**
- * Generates a sample of the model, and adds it to samples.jsonl in the run folder. All ranks call it. If this
- * fails, training continues, and a message gives the reason.
+ * Generates a sample of the model, and adds it to samples.jsonl in the run folder. All ranks must call it. If
+ * this fails, training continues, and a message gives the reason.
  */
 async function sampleAtEvaluation(options: SampleAtEvaluationOptions): Promise<void> {
   const { iteration, show, log, onMessage } = options;
@@ -319,7 +319,7 @@ interface WriteExportsOptions {
   readonly checkpointPath: string | undefined;
   /** Returns the weights of this process. If there is no checkpoint, these are all weights of the model. */
   readonly heldWeights: () => readonly LogicalTensor[];
-  /** Called with a message about each written directory. */
+  /** Receives a message about each written directory. */
   readonly onMessage: (text: string) => void;
 }
 

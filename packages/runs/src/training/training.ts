@@ -72,7 +72,7 @@ interface TrainingComponents<Batch, Configuration, Reporters extends RunReporter
    */
   readonly onEnd?: (result: TrainingResult) => Promise<void>;
   /**
-   * Generates a sample of the model. All ranks call it, and the ranks of the first replica receive the
+   * Generates a sample of the model. All ranks must call it, and the ranks of the first replica receive the
    * sample. Default: no sample.
    */
   readonly show?: (how: { readonly isBrief: boolean }) => Promise<ModelSample | undefined>;

@@ -29,8 +29,8 @@ interface TrainWordPieceOptions {
   /** Special tokens whose ids follow BERT's own five, such as `[BOS]` and `[EOS]` (default: none). */
   readonly additionalSpecialTokens?: readonly string[];
   /**
-   * The number of characters to keep, the most frequent ones; all others become [UNK] (default 1000, as in
-   * BERT's trainer).
+   * The number of characters to keep: the most frequent are kept, and all others become [UNK] (default 1000,
+   * as in BERT's trainer).
    */
   readonly limitAlphabet?: number;
   readonly onProgress?: (progress: TrainingProgress) => void;

@@ -48,10 +48,11 @@ interface DeliveryOptions {
   readonly rows: MetricsRows;
   readonly run: TrackedRun;
   readonly state: DeliveryState;
-  /** Called when the state has changed. */
+  /** This function is called when the state has changed. */
   readonly save: () => void;
   /**
-   * Called once if the service refuses the run, and each time the service becomes unavailable or available.
+   * This function is called once if the service refuses the run, and each time the service becomes
+   * unavailable or available.
    */
   readonly onMessage: (text: string) => void;
   readonly times?: DeliveryTimes;

@@ -20,7 +20,7 @@ export interface OpenTrackingOptions extends BeginTrackingOptions {
   readonly isWandbOffline: boolean;
   readonly credentials: TrackingCredentials;
   readonly run: TrackedRun;
-  /** Called if a service becomes unavailable, rejects the run, or is available again. */
+  /** This function is called if a service becomes unavailable, rejects the run, or is available again. */
   readonly onMessage: (text: string) => void;
   /** Waits between requests. Default: `deliveryTimes`. */
   readonly times?: DeliveryTimes;

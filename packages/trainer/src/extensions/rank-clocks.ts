@@ -14,7 +14,7 @@ export interface RankClock {
    * without this function.
    */
   passes?(iteration: number, passes: () => void): void;
-  /** Marks the end of a step. All ranks call it for the same steps. */
+  /** Marks the end of a step. All ranks must call it for the same steps. */
   step(iteration: number): void;
   /** True if a measurement is available for `take`; equal on all ranks. */
   readonly hasTimes: boolean;

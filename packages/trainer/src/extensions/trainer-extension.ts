@@ -44,7 +44,7 @@ export interface RerunRequest<Step extends ComputedStep> {
   readonly first: Step;
   /** True if an extension finds that the loss or gradient norm is out of bounds or not finite. */
   readonly isSuspicious: boolean;
-  /** Computes the step again and replaces the previous results. All ranks call it. */
+  /** Computes the step again and replaces the previous results. All ranks must call it. */
   readonly again: () => Promise<Step>;
   readonly ranks: Pick<Ranks, 'ofEveryRank'>;
 }
@@ -87,13 +87,13 @@ export interface TrainerExtension {
    */
   readonly waits?: boolean | undefined;
 
-  /** Called before any work of a step is enqueued. */
+  /** This function is called before any work of a step is enqueued. */
   beforeStep?(iteration: number): void;
   /** Wraps the passes of a step: must call `passes`, which enqueue forward and backward, exactly once. */
   aroundPasses?(iteration: number, passes: () => void): void;
   /**
-   * Called after the gradients are reduced and before the optimizer uses them. The extension may read the
-   * gradients.
+   * This function is called after the gradients are reduced and before the optimizer uses them. The extension
+   * may read the gradients.
    */
   onGradients?(optimizer: ModelOptimizer, iteration: number): void | Promise<void>;
   /** Wraps a phase of a step. The method must call `body` exactly once and return the result of `body`. */
@@ -115,9 +115,12 @@ export interface TrainerExtension {
    */
   judge?(step: MeasuredStep): StepVerdict;
 
-  /** Called after a step, before its metrics are reported; returned events are added to the metrics. */
+  /**
+   * This function is called after a step, before its metrics are reported; returned events are added to the
+   * metrics.
+   */
   afterStep?(metrics: StepMetrics): readonly TrainingEvent[];
-  /** Called after an evaluation of a run (`trainingSteps`). */
+  /** This function is called after an evaluation of a run (`trainingSteps`). */
   afterEvaluation?(evaluated: EvaluatedStep): void;
   /**
    * The loop calls this method before the first step, and after work between steps, such as an evaluation.
@@ -125,7 +128,7 @@ export interface TrainerExtension {
   resume?(): void;
   /** The loop calls this method before work between steps, such as an evaluation. */
   pause?(): void;
-  /** Called after the last step; returns the remaining events. */
+  /** This function is called after the last step; returns the remaining events. */
   end?(iteration: number): readonly TrainingEvent[];
   /** The reason why the run must end after a step or an evaluation; undefined while the run continues. */
   readonly endsRun?: string | undefined;

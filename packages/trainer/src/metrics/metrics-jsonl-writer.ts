@@ -152,7 +152,7 @@ export class MetricsJsonlWriter implements MetricsSink {
   }
 }
 
-/** What was found in an existing metrics file. */
+/** The contents of an existing metrics file. */
 interface FoundFile {
   readonly movedAside?: string;
   readonly droppedLines?: number;

@@ -242,7 +242,7 @@ export function corpusSquad(options: {
       return { context: original, qas: [{ question, id, answers: [], is_impossible: true }] };
     }
     const { text: context, word, start } = replaced;
-    // The format counts code points, not UTF-16 units.
+    // the format counts code points, and not UTF-16 units
     const answers = [{ text: word, answer_start: [...context.slice(0, start)].length }];
     const possible = version === '2.0' ? { is_impossible: false } : {};
     return { context, qas: [{ question, id, answers, ...possible }] };

@@ -121,7 +121,8 @@ function libraryKinds(memory: PlannedRanks['memoryOfLibraries']): [string, numbe
 }
 
 /**
- * The largest number of lines. With more stages, all stages between the first and the last share one line.
+ * The maximum number of lines. If there are more stages, all stages between the first and the last share one
+ * line.
  */
 const mostLines = 4;
 

@@ -214,7 +214,7 @@ Status GlooMesh::connect_all(const std::vector<int>& members, const Limits& limi
   return status;
 }
 
-// Called after connecting: starts to receive the member's notice and its first description.
+// Starts to receive the notice and the first description of a member that has just been connected.
 bool GlooMesh::adopt(int member, std::string* error) {
   Peer& peer = *peers_[static_cast<size_t>(member)];
   const Status listening = notices_->listen_to(member);
@@ -275,8 +275,8 @@ Status GlooMesh::start(const std::vector<Transfer>& transfers, Call* call, Pendi
   return ok_status();
 }
 
-// How long an operation waits after its timeout for a notice. Another member may know better which member is
-// late.
+// How long an operation waits after its timeout for a notice. The wait is useful because another member may
+// know better which member is late.
 static int64_t hearsay_ns(const GroupIdentity& group) { return std::min<int64_t>(group.timeout_ns / 5, 1000 * kMillisecond); }
 
 Status GlooMesh::finish(PendingTransfers* pending, Call* call) {

@@ -18,7 +18,7 @@ class LaunchOrder {
     return next_++;
   }
 
-  // Returns whether the operation at this position is next, because all earlier operations have been
+  // Returns true if the operation at this position is next, because all earlier operations have been
   // launched.
   bool is_first(uint64_t place) {
     const std::lock_guard<std::mutex> lock(mutex_);

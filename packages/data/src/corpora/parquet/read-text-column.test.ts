@@ -129,7 +129,7 @@ describe('a damaged file', () => {
       const bytes = Uint8Array.from(valid);
       bytes[at]! ^= flips[at % flips.length]!;
       try {
-        // a header that announces no checksum any more
+        // the header no longer announces a checksum
         expect(await readBytes(bytes)).toHaveLength(expected.length);
       } catch (error) {
         if (!MtlError.isInstance(error)) throw error;

@@ -30,7 +30,7 @@ interface ReadTextColumnOptions {
   readonly path: string;
   readonly key: string;
   /**
-   * Called with the error about each row without usable text, which is skipped. Default: the error is thrown.
+   * Receives the error about each row without usable text, which is skipped. Default: the error is thrown.
    */
   readonly onBadRow?: OnBadLine | undefined;
 }
@@ -82,7 +82,7 @@ function* readTexts(
   }
 }
 
-/** Returns the text of a row, or an error about it. */
+/** Returns the text of a row, or an error about the row. */
 function decodeRow(options: {
   value: Uint8Array | undefined;
   decode: (text: Uint8Array) => string;

@@ -28,7 +28,8 @@ export function valueOfLargestMagnitude(values: Float32Array, start: number, end
 export const roundAway = (value: number): number =>
   value < 0 ? -Math.floor(0.5 - value) : Math.floor(value + 0.5);
 
-// a float32 sum with 1.5 * 2^23 has no fraction bits, so the addition rounds to an integer
+// after the addition of 1.5 * 2^23, a float32 number has no fraction bits, so the addition rounds to an
+// integer
 const shift = 12_582_912;
 
 /** Rounds a float32 below 2^22 to the nearest integer, halves to even. */

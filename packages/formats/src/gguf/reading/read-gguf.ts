@@ -41,7 +41,7 @@ export interface GgufGpt {
 /** `low_freq_factor` and `high_freq_factor` of Llama 3's scaling; all published models have these values. */
 const [lowFactor, highFactor] = [1, 4];
 
-// the maximum number of factors. There is a factor for each pair of features of a head
+// the maximum number of factors; there is a factor for each pair of features of a head
 const mostFactors = 2 ** 16;
 
 type Fields = ReturnType<typeof modelFields>;

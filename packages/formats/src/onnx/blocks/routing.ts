@@ -74,7 +74,10 @@ const sumLast = (graph: GraphBuilder, values: Value, keepsDimension: boolean): V
     attributes: { keepdims: int(keepsDimension ? 1 : 0) },
   });
 
-/** Lowers the scores of all groups of experts but the best ones, by the sums of their best scores. */
+/**
+ * Lowers the scores of all groups of experts except the best groups. Groups are ranked by the sums of their
+ * best scores.
+ */
 function keepGroups(
   graph: GraphBuilder,
   scores: Value,

@@ -9,7 +9,7 @@ import type { LinearLayer, Storage } from './storage.js';
 /** The byte that stands for 0. */
 const zero = 128;
 
-/** A matrix in bytes, and the scales of its rows. */
+/** A matrix that is stored as bytes, with the scales of its rows. */
 interface ByteMatrix {
   readonly values: StoredTensor;
   readonly scales: StoredTensor;
@@ -111,7 +111,10 @@ function rowScale(row: Float32Array): number {
   return most === 0 ? 1 : most / 127;
 }
 
-/** Returns [N, O] of [N, I] and a matrix in bytes: the input is rounded to bytes, with one scale. */
+/**
+ * Multiplies an input [N, I] by a matrix that is stored as bytes, and returns [N, O]. The input is rounded to
+ * bytes, with a single scale.
+ */
 export function multiplyBytes(graph: GraphBuilder, input: Value, { weight, bias }: LinearLayer): Value {
   const { values, scales } = storeBytes(weight);
   const matrix = graph.weight(values);

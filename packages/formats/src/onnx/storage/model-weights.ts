@@ -57,7 +57,8 @@ export class ModelWeights {
   }
 
   /**
-   * Checks that every parameter was taken: a graph without one would compute something else.
+   * Checks that every parameter has been used, because a graph that lacks a parameter would compute something
+   * else.
    *
    * @throws UsageError MTL_HUGGING_FACE_TENSOR
    */

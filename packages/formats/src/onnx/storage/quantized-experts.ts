@@ -8,7 +8,7 @@ import type { ExpertLayers } from './storage.js';
 interface QuantizedExperts extends ExpertLayers {
   readonly logits: Value;
   readonly bits: 4 | 8;
-  /** The weights of a row that share a scale. Default: all. */
+  /** The number of weights in a row that share a scale. Default: all weights of the row. */
   readonly blockSize?: number;
   quantize(weight: WeightTensor): { readonly values: StoredTensor; readonly scales: StoredTensor };
 }

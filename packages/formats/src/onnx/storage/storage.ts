@@ -14,7 +14,10 @@ export interface ExpertLayers {
   readonly topK: number;
   /** The attributes of `MoE` and `QMoE` that describe the activation. */
   readonly activation: Readonly<Record<string, AttributeValue>>;
-  /** Weights [E, O, H] and biases [E, O]; if experts are gated, O = 2 F rows, a gate and a value in turn. */
+  /**
+   * Weights [E, O, H] and biases [E, O]; If experts are gated, O = 2 F, and rows of gates and values
+   * alternate.
+   */
   readonly first: LinearLayer;
   /** Weights [E, H, F] and biases [E, H]. */
   readonly second: LinearLayer;

@@ -27,7 +27,7 @@ std::string cpu_matmul_choices();
 std::string name_of_problem(const MatmulProblem& problem);
 // Finds the choice for a problem. Returns false if there is none.
 bool find_cpu_matmul_choice(const MatmulProblem& problem, MatmulWay* way);
-// Tells whether matmuls without a choice are timed.
+// Returns true if matmuls without a choice are timed.
 bool times_cpu_matmuls();
 // Times the ways that can compute a problem, one after the other, and stores a choice for the problem: the
 // fastest way if it takes at least 3 % less time than `usual`, otherwise `usual`. `compute(way)` computes the

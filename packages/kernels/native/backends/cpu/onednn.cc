@@ -65,7 +65,7 @@ struct Library {
 std::mutex mutex;
 
 Status library(Library** result) {
-  // Never destroyed: oneDNN's own statics may already be destroyed at exit.
+  // the object is never destroyed, because oneDNN's own static objects may already be destroyed at exit
   static Library* instance = new Library();
   if (instance->stream == nullptr) {
     MTL_DNNL("create its CPU engine", dnnl_engine_create(&instance->engine, dnnl_cpu, 0));
@@ -84,7 +84,8 @@ constexpr int64_t kFewestRowsToPack = 512;
 constexpr int64_t kFewestElementsToPack = int64_t{1} << 20;
 constexpr int64_t kCrowdedRowLength = 256;  // and its multiples
 
-// Larger right operands (a vocabulary's) are copied and multiplied in blocks of about this size.
+// Larger right operands, such as the weight of a vocabulary, are copied and multiplied in blocks of about
+// this size.
 constexpr int64_t kMostPackedBytes = int64_t{12} << 20;
 constexpr int64_t kPartMultiple = 64;
 

@@ -70,8 +70,8 @@ function demangled(kernels) {
 }
 
 /**
- * Returns the bytes that the source of an object file (folders/native/backends/cuda/kernels/NAME.cu.o) allows
- * its kernels to spill.
+ * Returns the number of bytes that the source of an object file
+ * (folders/native/backends/cuda/kernels/NAME.cu.o) allows its kernels to spill.
  */
 function allowedBy(object) {
   const source = /native[\\/]backends[\\/]cuda[\\/](.*\.cu)\./.exec(object)?.[1];

@@ -69,7 +69,7 @@ export interface RankModel<Batch, Chunk> {
   dispose(): void;
 }
 
-/** Splits a model into stages as the flags request, and builds this rank's stages. All ranks call it. */
+/** Splits a model into stages as the flags request, and builds this rank's stages. All ranks must call it. */
 export function modelPart<Model extends TransformerConfiguration, Batch, Chunk extends ModelChunk<Batch>>(
   options: ModelPartOptions<Model, Chunk>,
 ): RankModel<Batch, Chunk> {

@@ -68,7 +68,7 @@ export interface FoundStart {
   readonly withOptimizer: boolean;
   /**
    * Loads the weights and states into the optimizer, which contains initial weights. Every process of the run
-   * calls it and loads its own shards.
+   * must call it and loads its own shards.
    *
    * @returns undefined when training starts at iteration 0, with initial or loaded weights
    */
@@ -100,7 +100,7 @@ type ResumeSettings = Pick<
 
 /**
  * Finds the start of a run: the checkpoint that the run itself saved before a restart, or the checkpoint or
- * model in --load or --load-hf. Every process of the run calls it.
+ * model in --load or --load-hf. Every process of the run must call it.
  *
  * @throws CheckpointError for a checkpoint that does not exist, or of another model or optimizer
  */

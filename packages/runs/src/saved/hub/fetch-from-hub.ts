@@ -23,7 +23,7 @@ export interface FetchFromHubOptions {
    * reads.
    */
   readonly needs?: 'all' | 'configuration';
-  /** Called on the first process with a message about each download. */
+  /** This function is called on the first process with a message about each download. */
   readonly onMessage: (text: string) => void;
 }
 

@@ -98,8 +98,8 @@ function computeResult(
 }
 
 /**
- * White space as in Python's `\s`. JavaScript's `\s` also matches byte order marks, but not information
- * separators.
+ * White space as in Python's `\s`. JavaScript's `\s` also matches byte order marks, and does not match
+ * information separators.
  */
 const space = '[\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000]';
 

@@ -72,7 +72,9 @@ export class FinalError {
     return message !== undefined && this.#lastError.includes(`]: ${message}`);
   }
 
-  /** Holds a new line. Returns the text held before, which was not the final error. */
+  /**
+   * Holds back a new line. Returns the text that was held back before, because it was not the final error.
+   */
   #replaceHeld(line: string): string {
     const before = this.#held;
     this.#held = line;

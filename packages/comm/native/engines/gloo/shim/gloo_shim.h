@@ -50,7 +50,7 @@ typedef struct MtlGlooApi {
   // every connection. The function may return PENDING early, and once for a transfer that has just completed,
   // so the caller must call it again. @return one of the values above.
   int (*wait)(MtlGlooTransfer* transfer, int64_t timeout_ms, char* error);
-  // Checks the connection without waiting, whether or not the transfer is complete. @return MTL_GLOO_FAILED
+  // Checks the connection without waiting, also if the transfer is already complete. @return MTL_GLOO_FAILED
   // if the connection has ended, otherwise MTL_GLOO_PENDING.
   int (*probe)(MtlGlooTransfer* transfer, char* error);
   void (*drop)(MtlGlooTransfer* transfer);

@@ -210,8 +210,8 @@ Status NcclCommunicator::execute(Operation* operation, Call* call) {
   return status;
 }
 
-// Tells the allocator not to return memory to the device, because that waits for the device, which may be
-// blocked in an operation forever.
+// Tells the allocator not to return memory to the device, because this would wait for the device, which may
+// be blocked in an operation forever.
 void NcclCommunicator::keep_memory(Record* record, bool must_keep) {
   if (record->keeps_memory == must_keep || options_.keep_memory == nullptr) return;
   record->keeps_memory = must_keep;

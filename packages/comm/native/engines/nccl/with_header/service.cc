@@ -17,7 +17,7 @@ constexpr auto kRelaxed = std::chrono::milliseconds(10);  // polling interval wh
 constexpr int64_t kLaunching = 2 * kMillisecond;
 constexpr int kLooks = 100;  // the minimum number of polls, for a machine that is busy with other work
 // The maximum number of thread blocks of the device that a message between two GPUs may occupy; the remaining
-// ones are left to kernels that run at the same time. Prediction: eight blocks reach about 200 GB/s over
+// blocks are left to kernels that run at the same time. Prediction: eight blocks reach about 200 GB/s over
 // NVLink 4.
 constexpr int kMessageBlocks = 8;
 constexpr int64_t kFirstLook = 2 * kMillisecond;

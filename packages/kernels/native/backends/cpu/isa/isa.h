@@ -73,7 +73,8 @@ MTL_REQUIRE(float, largest(VFloat{}));
 // Returns a bit for each lane of a mask.
 MTL_REQUIRE(uint32_t, bits_of_mask(VInt{}));
 
-// Multiplies all lanes by b to 64 bits: stores the lower and the upper halves of the products.
+// Multiplies all lanes by b. The products have 64 bits; the function stores their lower and their upper
+// halves.
 MTL_REQUIRE(void, multiply_wide(VUint{}, uint32_t{}, static_cast<VUint*>(nullptr), static_cast<VUint*>(nullptr)));
 
 // Multiplies the lower halves of the 64-bit lanes by b, to 64 bits.

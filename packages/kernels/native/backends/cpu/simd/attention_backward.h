@@ -117,7 +117,7 @@ void prepare_queries(const BackwardHead<T>& head, const BackwardScratch& scratch
     pack_columns<Gemm>(output_gradient_columns, output_gradients);
   }
   for (int64_t row = first; row < first + kTile; ++row) {
-    // Rows past the last query get probability e^(0 - huge) = 0.
+    // rows past the last query get the probability e^(0 - huge) = 0
     const bool real = row < sequence;
     scratch.log_sum_exp[row] = (real ? head.log_sum_exp[row] : -kNoMaximum) * kLog2E;
     scratch.delta[row] = real ? head.row_sums[row] : 0.0f;
@@ -180,7 +180,7 @@ MTL_INLINE void store_gradients(const BackwardScratch& scratch, int64_t row, int
   }
 }
 
-// Computes one row of gradient_tile, or two rows, which form pairs, in bfloat16.
+// Computes one row of gradient_tile. In bfloat16, computes two rows, whose values form pairs.
 template <typename Gemm, bool kDropout, bool kCapped, bool kWhole>
 MTL_INLINE void gradient_row(const BackwardScratch& scratch, int64_t row, int64_t vectors, const ScoreScale& scale,
                              const Dropout& dropout, const DroppedColumns& dropped, int64_t first_query) {
@@ -329,7 +329,7 @@ void backward_tile(const BackwardHead<T>& head, const BackwardScratch& scratch, 
   }
 }
 
-// Says how gradients are written: as factor * sums, added to the old values if `accumulate`.
+// Describes how gradients are written: as factor * sums, added to the old values if `accumulate`.
 struct Writing {
   float factor;
   bool accumulate;

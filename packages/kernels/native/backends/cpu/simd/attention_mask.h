@@ -65,7 +65,7 @@ MTL_INLINE TileRow tile_row(const SampleMasks& masks, int64_t index) {
 
 enum class TileKind { kSkipped, kMasked, kWhole };
 
-// Returns the kind of a tile. `key_kind` is the kind by the key mask alone (key_tile_kind).
+// Returns the kind of a tile. `key_kind` is the kind according to the key mask only (key_tile_kind).
 MTL_INLINE TileKind tile_kind(const TileRow& row, int64_t first_key, TileKind key_kind) {
   if (key_kind == TileKind::kSkipped || first_key >= row.any.end || first_key + kTile <= row.any.begin) {
     return TileKind::kSkipped;

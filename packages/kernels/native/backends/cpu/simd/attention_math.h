@@ -60,7 +60,8 @@ MTL_INLINE VFloat natural_logarithm(VFloat x) {
 struct ScoreScale {
   float factor, cap;
 
-  // Returns the factor that converts the scores in memory to base 2: capped scores have their factor already.
+  // Returns the factor that converts the scores in memory to base 2: Capped scores have already been
+  // multiplied by their factor.
   MTL_INLINE float to_base_two(const ScoreScale& v) { return (v.cap == 0.0f ? v.factor : 1.0f) * kLog2E; }
 };
 

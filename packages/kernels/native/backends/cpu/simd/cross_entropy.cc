@@ -69,7 +69,7 @@ Status statistics_of(const OpCall& call, const Logits& softmax) {
       *const label_logits = call.data<float>(Op::kLabelLogit);
   for_each(rows, rows * width, [&](int64_t row) {
     const T* const from = logits + row * width;
-    // a cap keeps the order; without columns the maximum stays -infinity
+    // a cap does not change the order of logits; if there are no columns, the maximum stays -infinity
     maxima[row] = num_columns == 0 ? -INFINITY : Logits::of(softmax, row_maximum(from, num_columns));
     sums[row] = sum_of_exponentials(from, num_columns, maxima[row], softmax);
     const int64_t label = labels[row] - first_column;

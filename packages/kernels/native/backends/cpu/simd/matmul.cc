@@ -7,7 +7,8 @@
 namespace mtl {
 namespace {
 
-// The smallest matmuls that our kernels compute faster than oneDNN. They need all four sizes.
+// The smallest matmuls that our kernels compute faster than oneDNN. A matmul must have at least all four
+// sizes.
 struct OwnFrom {
   int64_t rows, columns, inner, products;
 
@@ -26,10 +27,9 @@ struct OwnMatmuls {
   OwnFrom plain_left, transposed_left;
 };
 
-// Of the matmuls that both this code and oneDNN can compute, returns the matmuls for which this code is
-// faster. The limits come from measurements (docs/benchmarks) with oneDNN 2.6.3 on Zen 4 and Zen 5 (AVX-512)
-// and on Sapphire Rapids (AMX). With AMX and few rows, packing the right operand takes more time than tiles
-// save.
+// Returns the matmuls that this code computes faster than oneDNN. The limits come from measurements
+// (docs/benchmarks) with oneDNN 2.6.3 on Zen 4 and Zen 5 (AVX-512) and on Sapphire Rapids (AMX). With AMX and
+// few rows, packing the right operand takes more time than tiles save.
 OwnMatmuls own_matmuls(DType dtype) {
   if (!kHasBfloat16Pairs) return {kNone, kNone};
   if (dtype == DType::kFloat32) return {kLarge, kNone};
@@ -43,7 +43,7 @@ bool can_use_onednn(const MatmulProblem& p) {
   return onednn_is_built() && p.input_dtype != DType::kFloat16 && (p.input_dtype == DType::kFloat32 || kHasBfloat16Pairs);
 }
 
-// Tells whether oneDNN computes a matmul that has no choice.
+// Returns true if oneDNN computes a matmul that has no choice.
 bool onednn_is_usual(const MatmulProblem& p) {
   if (!can_use_onednn(p)) return false;
   if (matmul_library() != MatmulLibrary::kFaster) return matmul_library() == MatmulLibrary::kOneDnn;

@@ -26,7 +26,7 @@ constexpr int64_t kParallelProducts = int64_t{1} << 17;  // with fewer multiplic
 // Returns the beginning of part `i` of `parts` nearly equal parts.
 MTL_INLINE int64_t part_start(int64_t length, int64_t parts, int64_t i) { return length * i / parts; }
 
-// The place where sums are kept in float32 until the next block of steps.
+// Where sums are stored in float32 until the next block of steps.
 enum class Sums {
   kInOutput,    // the output, which is float32
   kNowhere,     // in no memory: there is only one block of steps
@@ -279,7 +279,7 @@ struct Multiplication {
     }
   }
 
-  // Computes a tile's sums of some steps, from `step` on; after the last steps it writes the output.
+  // Computes the sums of a tile over some steps, from `step` on. After the last steps, writes the output.
   void multiply_tile_of(const Tile& tile, TileProduct product, const SumsView& sums, int64_t step) const {
     const TileKernel kernel = Lanes::kernel(tile.rows, tile.vectors(), product.left_row_length > 0);
     const bool is_first = step == 0, is_last = step + product.steps == blocks.steps,
@@ -291,7 +291,8 @@ struct Multiplication {
     float small[kTileRows * kTileVectors * kLanes] __attribute__((aligned(64)));
     product.sums = in_place ? sums.at(tile) : small;
     product.row_length = in_place ? sums.row_length : kTileVectors * kLanes;
-    // copies the values that the sums are added to, unless the sums already are in that memory
+    // copies the values to which the sums are added, unless the sums are already in the memory of these
+    // values
     const bool has_bias = is_first && problem.bias != nullptr,
                has_output = is_first ? problem.accumulate : in_output;
     if (has_bias || (has_output && !(in_output && in_place))) prepare(tile, product, has_bias, has_output);

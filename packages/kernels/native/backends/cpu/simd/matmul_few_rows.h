@@ -25,12 +25,12 @@ MTL_INLINE int64_t most_rows(DType dtype, int64_t inner) {
   return dtype == DType::kFloat32 ? 2 : kDotRows;
 }
 
-// Tells whether this file's kernels can compute a matmul.
+// Returns true if this file's kernels can compute a matmul.
 MTL_INLINE bool can_have_few_rows(const MatmulProblem& p) {
   return p.rows <= kFewRows && p.transpose_right && !p.transpose_left;
 }
 
-// Tells whether they are the fastest, by `most_rows`.
+// Returns true if this file's kernels are the fastest for a matmul, according to `most_rows`.
 MTL_INLINE bool has_few_rows(const MatmulProblem& p) {
   return can_have_few_rows(p) && p.rows <= most_rows(p.input_dtype, p.inner);
 }

@@ -49,7 +49,7 @@ MTL_HOST_DEVICE inline Positions positions_of(const AttentionArguments& a) {
 }
 MTL_HOST_DEVICE inline Positions positions_of(const WholeArguments& a) { return {a.sequence, 0, 0, 0}; }
 
-// Tells whether a result is stored in float32 in place of the type of the operands.
+// Returns true if a result is stored in float32 in place of the type of the operands.
 MTL_HOST_DEVICE inline bool is_exact(const AttentionArguments&, const AttentionOperand& result) {
   return result.dtype == DType::kFloat32;
 }

@@ -37,7 +37,7 @@ struct AttentionBackwardCall {
 
 inline float* log_sum_exp_of(const AttentionProblem& problem) { return static_cast<float*>(problem.log_sum_exp); }
 
-// Tells whether the kernels support the problem's layout: the output, or its gradient, must be [S, B, A, D]
+// Returns true if the kernels support the problem's layout: the output, or its gradient, must be [S, B, A, D]
 // or [T, A, D] without gaps. Queries, keys, values and their gradients may have any strides.
 bool has_supported_layout(const AttentionProblem& problem);
 

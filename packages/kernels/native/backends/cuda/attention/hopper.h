@@ -9,7 +9,7 @@
 
 namespace mtl::cuda {
 
-// Tells whether a call that is suitable for tensor cores uses Hopper's kernels or the kernels for any GPU.
+// Returns true if a call that is suitable for tensor cores uses Hopper's kernels or the kernels for any GPU.
 bool is_for_hopper(const AttentionProblem& problem);
 
 // The functions below launch the kernels for heads of 40 to 256 columns; the other conditions are in

@@ -18,9 +18,9 @@ uint64_t cublaslt_version();
 // output[batch, rows, columns] = op(left) op(right) + bias (+ output when accumulate), all row-major. Matmuls
 // sum in float32; float16 and bfloat16 are rounded once, at the end.
 //
-// Matmuls are deterministic. The algorithm is the one that set_matmul_choices has set for the problem, or
-// else the first in the library's order. It depends only on shape and alignment. Algorithms that add partial
-// sums to the output in arbitrary order are never used.
+// Matmuls are deterministic. A problem's algorithm was set by set_matmul_choices, or else is the first in the
+// library's order. It depends only on shape and alignment. Algorithms that add partial sums to the output in
+// arbitrary order are never used.
 enum class FusedWith {
   kNothing,        // nothing is fused, or only a bias
   kGelu,           // output = gelu(matmul + bias), tanh approximation; auxiliary = matmul + bias

@@ -117,8 +117,7 @@ MTL_PTX void copy_box(void* shared, const TensorMap& map, int x, int y, int z, u
 }
 MTL_PTX void prefetch(const TensorMap& map) { asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory"); }
 
-// Called by all threads of a warp group: sets the number of registers per thread from here on, lower or
-// higher than at launch.
+// All threads of a warp group must call this function. It sets their number of registers from now on.
 template <int count>
 MTL_PTX void give_registers_back() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(count));
