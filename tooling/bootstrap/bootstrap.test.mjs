@@ -166,7 +166,7 @@ describe('the script, started by a user without root', () => {
   });
   afterAll(() => folder.remove());
 
-  /** Puts fake commands, which only succeed, in the folder in which the script looks for its tools. */
+  /** Puts fake commands, which only succeed, into the folder where the script looks for its tools. */
   function provide(commands) {
     rmSync(join(folder.path, 'tools'), { recursive: true, force: true });
     for (const command of commands) folder.writeProgram(`tools/${command}`, 'exit 0');

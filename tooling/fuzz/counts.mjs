@@ -234,7 +234,7 @@ function makeZip(entries) {
       ]),
     );
     const file = Buffer.concat([local, Buffer.from(name), extra, content]);
-    // the length of the extra field, which the archive's directory lacks
+    // the file's own header has an extra field, but the header in the archive's directory has none
     file.writeUInt16LE(extra.length, 28);
     files.push(file);
     offset += file.length;

@@ -20,7 +20,7 @@ export function mirrorOfMachine() {
 }
 
 /**
- * Returns options for apt, with which it uses a separate list of sources below `directory`, and does not
+ * Returns options for apt. With these, apt uses a separate list of sources below `directory`, and does not
  * change the machine's own lists and caches.
  */
 function aptOptions({ directory, release }) {

@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 /** The folder where `npm run dev -- transformers-js` installs the library. */
 export const transformersJsFolder = fileURLToPath(new URL('../build/transformers-js', import.meta.url));
 
-/** The module with which questions are answered, in Node and in browsers. */
+/** The module that answers questions, in Node and in browsers. */
 export const answerQuestionsFile = fileURLToPath(new URL('answer-questions.mjs', import.meta.url));
 
 /** True where `npm run dev -- transformers-js` has installed it. */

@@ -22,8 +22,8 @@ function readOptions(root) {
 }
 
 /**
- * References to types that a declaration needs if the user's program does not request these types, each with
- * a pattern that detects the need.
+ * Type references that a declaration may need. Each is added if its pattern occurs in the declaration,
+ * because the user's program may not request these types itself.
  */
 const references = [
   ['lib="esnext.disposable"', /\bSymbol\.(?:asyncD|d)ispose\b|\b(?:Async)?Disposable\b/],

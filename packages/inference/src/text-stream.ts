@@ -17,7 +17,7 @@ export class TextStream {
     this.#decode = decode;
   }
 
-  /** Adds a token, and returns the text that it completes; The text is empty within a character. */
+  /** Adds a token, and returns the text that it completes. The text is empty within a character. */
   push(token: number): string {
     this.#tokens.push(token);
     const text = this.#decode(this.#tokens);

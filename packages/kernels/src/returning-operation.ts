@@ -90,7 +90,7 @@ function runIntoNew<Options extends object, Names extends keyof Options & string
   return names.length === 1 ? made[names[0]!] : made;
 }
 
-/** Declares the outputs of a call; Returns undefined if the inputs are not valid for the operation. */
+/** Declares the outputs of a call. Returns undefined if the inputs are not valid for the operation. */
 function declaredOutputs<Options extends object, Names extends keyof Options & string, Choices>(
   options: Options,
   outputs: Outputs<Options, Names, Choices>,

@@ -53,7 +53,7 @@ export class WholeMatrices {
   readonly #sharing: ProcessGroup | undefined;
   /** The parameters whose matrices are read. */
   readonly #parameters: readonly Parameter[];
-  /** Room for the largest matrix that is not read in place. */
+  /** A buffer for the largest matrix that is not read in place. */
   #whole: Tensor | undefined;
   #shards: Tensor | undefined;
   #shared: SharedGradients | undefined;

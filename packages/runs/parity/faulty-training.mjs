@@ -102,7 +102,7 @@ function countTokensOfCopies({ trainer }) {
   Object.defineProperty(trainer.ranks, 'isFirstOfSequence', { get: () => true });
 }
 
-/** Counts the positions of hidden dropout from this rank's first position. */
+/** Makes the dropout of hidden states count positions from this rank's first position, not the sequence's. */
 function dropByLocalPosition({ part }) {
   for (const stage of part.stages.values()) {
     const { sequence } = stage;

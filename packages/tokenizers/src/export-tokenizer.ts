@@ -21,8 +21,8 @@ import { readJsonFile } from './tokenizer-files.js';
  * tokenizer.json, vocab.json, merges.txt and tokenizer_config.json; `ByteLevelTokenizer` becomes
  * tokenizer.json and tokenizer_config.json. A `HuggingFaceTokenizer` without a tokenizer_config.json gets
  * one: without it, the transformers library knows neither special tokens nor a maximum length. Returns
- * undefined for other tokenizers. In contrast to ours, these libraries encode the text `<|endoftext|>` as the
- * special token.
+ * undefined for other tokenizers. Unlike our tokenizers, these libraries encode the text `<|endoftext|>` as
+ * the special token.
  *
  * `maxLength`: the model's maximum number of tokens, written as `model_max_length`. Default: not written
  *

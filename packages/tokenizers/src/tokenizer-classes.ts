@@ -26,8 +26,8 @@ export interface TokenizerClass {
    */
   readonly tokens: Readonly<Record<string, string | null>>;
   /**
-   * The way in which the class adds every special token a second time: only the token's text, or the token
-   * with its properties. Absent: tokens are added once.
+   * How the class adds every special token a second time: only the token's text, or the token with its
+   * properties. Absent: tokens are added once.
    */
   readonly addsAgain?: 'texts' | 'tokens';
   readonly parts: (settings: ClassSettings) => ClassComponents;

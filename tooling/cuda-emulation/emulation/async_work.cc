@@ -103,8 +103,7 @@ void settle(uint64_t* barrier, BarrierState state) {
 // --- addresses
 
 // Returns the swizzled form of a shared memory address, for tensor maps and for matrix descriptors: the index
-// of the 16-byte unit within `bytes` (128, 64, 32) is XORed with the same number of address bits, from bit 7
-// on.
+// of the 16-byte unit within `bytes` (128, 64, 32) is XORed with as many address bits, starting at bit 7.
 uint32_t swizzled(uint32_t address, uint32_t bytes) {
   const uint32_t units = bytes / 16;
   return units <= 1 ? address : address ^ ((address >> 7 & (units - 1)) << 4);

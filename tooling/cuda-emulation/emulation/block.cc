@@ -140,7 +140,7 @@ void report_deadlock() {
   record_failure(message);
 }
 
-// Runs each runnable thread of a warp until it must wait; Returns true if there was a runnable thread.
+// Runs each runnable thread of a warp until it must wait. Returns true if there was a runnable thread.
 bool run_warp(int warp, const std::vector<int>& lanes) {
   Machine& m = machine();
   Resident& b = block();
@@ -242,7 +242,7 @@ void enter(Resident& resident) {
   select_async_work(resident.slot);
 }
 
-// Makes room for a block and enters it.
+// Puts a block into a free slot and enters it.
 void start_block(int number, size_t dynamic_bytes, std::vector<Resident*>* residents) {
   const auto is_free = [&](const Resident& one) { return std::find(residents->begin(), residents->end(), &one) == residents->end(); };
   int slot = 0;

@@ -18,8 +18,8 @@ const sizes = [8, 16];
 const passMs = Number(process.argv[2] ?? 50);
 const numSteps = Number(process.argv[3] ?? 3);
 /**
- * The largest allowed difference between measured and simulated bubble, and the least gain of interleaving
- * with 8 micro-batches.
+ * The largest allowed difference between the measured and the simulated bubble, and the smallest gain that
+ * interleaving must have with 8 micro-batches.
  */
 const [mostOff, leastGain] = [0.1, 0.1];
 /**

@@ -1,4 +1,7 @@
-/** Steps in which memory is allocated, primitives are made and files are first read. */
+/**
+ * The number of first steps that are not timed: in these, memory is allocated, primitives are made and files
+ * are first read.
+ */
 const numWarmUpSteps = 4;
 
 const quantile = (sorted, part) => {

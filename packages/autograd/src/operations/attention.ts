@@ -32,7 +32,7 @@ export interface VisibilityOptions extends Pick<Visibility, 'causal' | 'windowSi
 }
 
 /**
- * S: sequence length. B: micro-batch size. T: rows of packed samples. Heads are as in `Heads`; A = G * R is
+ * S: sequence length. B: micro-batch size. T: rows of packed samples. Heads are as in `Heads`. A = G * R is
  * the number of this process's query heads.
  */
 export interface AttentionOptions extends Heads<Variable> {

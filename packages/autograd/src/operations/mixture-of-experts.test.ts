@@ -53,7 +53,7 @@ function build(frozen: readonly (keyof Model)[] = []): void {
   model = {
     gain: make('gain', [hidden]),
     router: make('router', [experts, hidden]),
-    // gates and values are a separate dimension of the weight
+    // the weight has a separate dimension for gates and values
     first: make('first', [experts, 2, feedForward, hidden]),
     firstBias: make('firstBias', [experts, 2, feedForward]),
     second: make('second', [experts, hidden, feedForward]),

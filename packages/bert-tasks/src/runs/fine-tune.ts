@@ -462,7 +462,11 @@ async function checkSave(configuration: FineTuningConfiguration, seeds: readonly
   }
 }
 
-/** Returns the names in the folder of a seed. @throws ConfigurationError MTL_FINE_TUNING_FOLDER */
+/**
+ * Returns the names of the files and folders in `directory`.
+ *
+ * @throws ConfigurationError MTL_FINE_TUNING_FOLDER
+ */
 function namesIn(directory: string): readonly string[] {
   try {
     return readdirSync(directory);

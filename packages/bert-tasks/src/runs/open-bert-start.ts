@@ -106,7 +106,7 @@ async function openHuggingFace(directory: string, { start, task }: OpenBertStart
   return {
     path: directory,
     model: found.configuration,
-    // flags take precedence over the directory's tokenizer files, in which settings may be missing
+    // Flags take precedence over the directory's tokenizer files, because these may lack settings.
     tokenizer: start.tokenizer ?? tokenizerOfHuggingFace(found.tokenizerFiles),
     has: ({ name }) => found.parameterNames.has(name),
     load: (tensors) => found.load(tensors),

@@ -184,7 +184,7 @@ export function replaced(
       parts.push(character);
       at += character.length;
     }
-    // The empty text `old` occurs before each character and at the end.
+    // Here `old` is the empty text, which occurs before each character and at the end of the text.
     const between = parts.length < limit ? parts.length + 1 : parts.length;
     budget.characters(between * by.length);
     return parts.map((part) => by + part).join('') + (between > parts.length ? by : '') + text.slice(at);

@@ -60,7 +60,7 @@ export function withModelDirectory<Values extends ModelFlagValues>(
   return { ...flags, ...(isHuggingFace ? { loadHf: directory } : { load: directory }) };
 }
 
-/** The operand with which commands take a model without a flag. */
+/** The operand that names a model on the command line, instead of a flag. */
 export const modelOperand = [
   '[dir]',
   'The model: the --save of a run (as --load), a transformers directory, or org/name on the Hub (as --load-hf).',

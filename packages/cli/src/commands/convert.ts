@@ -100,8 +100,8 @@ const report = (path: string, { source, target = path, dtype }: WrittenWeights):
   `${source} -> ${target}${dtype === undefined ? '' : ` (${dtype})`}\n`;
 
 /**
- * Returns the ways in which the user can request a format as the target of a conversion: the format's own
- * flag, or --to with a path.
+ * Returns how the user can request a format as the target of a conversion: with the format's own flag, or
+ * with --to and a path.
  */
 const listTargets = ({ flags }: WeightFormat): readonly (readonly string[])[] => [
   ...(flags?.write === undefined ? [] : [[flags.write]]),

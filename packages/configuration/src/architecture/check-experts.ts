@@ -126,8 +126,8 @@ function checkScores(flags: FlagReader, notices: string[]): void {
     );
   }
   if (isPre && score !== 'softmax') {
-    // Megatron-LM ignores --moe-router-pre-softmax for other score functions, and published commands contain
-    // both flags, so this is only a notice
+    // This is a notice and not an error: Megatron-LM ignores --moe-router-pre-softmax with sigmoid and
+    // sqrtsoftplus, and published commands contain both flags.
     notices.push(`--moe-router-pre-softmax has no effect with --moe-router-score-function ${score}`);
   }
   const hasBias = flags.get('moe-router-enable-expert-bias') === true;

@@ -5,7 +5,7 @@ import type { Tensor } from '../tensor.js';
 /** S query positions, B micro-batch, A query heads, E value head size, T rows of packed samples. */
 export interface AttentionSinkForwardOptions {
   /**
-   * [S, B, A, E], packed [T, A, E]: the output of `attentionForward` over all keys; The operation replaces it
+   * [S, B, A, E], packed [T, A, E]: the output of `attentionForward` over all keys. The operation replaces it
    * by the output with the sinks.
    */
   readonly output: Tensor;

@@ -83,7 +83,7 @@ export class LayerFactory {
     return this.#tensorParallel?.sequenceParallel === true ? this.#tensorParallel.group.size : 1;
   }
 
-  /** The sharding of layers in calls that do not shard the sequence. */
+  /** The sharding of layers for calls whose sequence is not sharded. */
   get sharding(): LayerSharding {
     return this.#tensorParallel && { ...this.#tensorParallel, sequenceParallel: false };
   }

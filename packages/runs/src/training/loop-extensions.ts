@@ -167,7 +167,7 @@ export function createAttentionScores(
   });
 }
 
-/** The size in bytes in which a host name is gathered: the maximum on Linux (HOST_NAME_MAX). */
+/** The number of bytes of a host name when names are gathered: the maximum on Linux (HOST_NAME_MAX). */
 const mostBytes = 64;
 
 /** Returns the host names of all members of a group, by rank. All members must call it. */

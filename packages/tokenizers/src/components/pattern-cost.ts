@@ -8,7 +8,7 @@ import type {
 } from 'oniguruma-parser/parser';
 import { toRegExpDetails } from 'oniguruma-to-es';
 
-/** The maximum number of ways in which a pattern may match at a position of a text. */
+/** The maximum number of different matches of a pattern at a position of a text. */
 const maximumWays = 1000;
 const anyCharacter = '[^]';
 

@@ -1,7 +1,8 @@
 import type { TokenizerJson } from '../check-tokenizer-json.js';
 import { byteTokens } from './byte-pair-model.js';
 
-// The logarithm of probability by which an unknown character is below the rarest token.
+// The score of an unknown character is this much lower than that of the rarest token, as a logarithm of
+// probability.
 const unknownPenalty = 10;
 const unitRadix = 2 ** 16;
 

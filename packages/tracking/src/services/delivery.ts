@@ -106,7 +106,7 @@ export class Delivery {
     this.#wake();
   }
 
-  /** Sends at most one request; Returns the time in milliseconds to wait before the next request. */
+  /** Sends at most one request. Returns the time in milliseconds to wait before the next request. */
   async #turn(): Promise<number> {
     const isOver = this.#outcome !== undefined;
     try {

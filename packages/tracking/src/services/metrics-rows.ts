@@ -40,7 +40,7 @@ export class MetricsRows {
   }
 
   /**
-   * Reads the next rows, `limit` at most; Returns no rows if the file does not exist or has no further rows
+   * Reads the next rows, `limit` at most. Returns no rows if the file does not exist or has no further rows
    * yet.
    */
   async read({ limit, isOver }: ReadRowsOptions): Promise<MetricsRow[]> {

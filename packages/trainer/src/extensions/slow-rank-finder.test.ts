@@ -79,7 +79,7 @@ describe('ranks that are pipeline stages of their own', () => {
 });
 
 it('joins short intervals, in which a rank may be slow by chance', () => {
-  // 2 steps of 152 ms of the slowest rank: four intervals are a second and more
+  // an interval is 2 steps, and the slowest rank needs 152 ms per step, so four intervals take over a second
   const slow = usual.with(2, 130);
   const often = Array.from({ length: 24 }, (_, n) => (n % 4 === 0 ? slow : usual));
   expect(collectEvents(often, { leastIntervalMs: 1000 })).toEqual([]);

@@ -7,7 +7,7 @@ export const goals = {
   speed: 1.15,
   memory: 0.8,
   /**
-   * The largest acceptable share of a step in which the host is busy. If the share is larger, the GPU has
+   * The largest acceptable share of a step during which the host is busy. Above this share, the GPU has
    * waited for the host.
    */
   host: 0.95,

@@ -11,8 +11,8 @@ export interface MegatronFlag {
   /** Advice for a user who needs the flag's function; undefined for a flag that is always accepted. */
   readonly remedy: string | undefined;
   /**
-   * Values with which a flag is accepted although the flag is rejected otherwise. These values describe what
-   * this project does in any case.
+   * Values for which a flag is accepted, although the flag is rejected otherwise: they describe what this
+   * project does in any case.
    */
   readonly harmless: readonly string[];
   /** The least and the largest number of values; undefined for a flag that is always rejected. */

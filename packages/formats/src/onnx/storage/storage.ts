@@ -15,7 +15,7 @@ export interface ExpertLayers {
   /** The attributes of `MoE` and `QMoE` that describe the activation. */
   readonly activation: Readonly<Record<string, AttributeValue>>;
   /**
-   * Weights [E, O, H] and biases [E, O]; If experts are gated, O = 2 F, and rows of gates and values
+   * Weights [E, O, H] and biases [E, O]. If experts are gated, O = 2 F, and rows of gates and values
    * alternate.
    */
   readonly first: LinearLayer;

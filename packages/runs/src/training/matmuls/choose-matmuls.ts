@@ -52,7 +52,7 @@ export async function timeMatmulsOfRun(
   useMatmulChoices(processes.agree(chosen), { device });
 }
 
-/** Returns the device of a run that trains, in contrast to a dry run on device `meta`. */
+/** Returns the device of a run that trains. A dry run has device `meta` instead. */
 const choosingDevice = ({ parallel }: PretrainingConfiguration): ChoosingDevice =>
   parallel.device === 'cuda' ? 'cuda' : 'cpu';
 

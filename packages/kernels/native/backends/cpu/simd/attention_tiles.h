@@ -111,7 +111,8 @@ MTL_INLINE void multiply_panel(float* sum, int64_t sum_stride, const Word* left,
   }
 }
 
-// Factors with which multiply_rows adds to the existing sums or (null) overwrites the sums.
+// Factors for multiply_rows: with kAdd, products are added to the existing sums; with kOverwrite, they
+// overwrite the sums.
 const float kOnes[kVectorRows] = {1.0f, 1.0f, 1.0f, 1.0f};
 constexpr const float* kAdd = kOnes;
 constexpr const float* kOverwrite = nullptr;

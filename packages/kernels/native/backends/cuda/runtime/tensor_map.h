@@ -18,7 +18,7 @@ struct TensorMapShape {
   Swizzle swizzle;
 };
 
-// Converts a CUresult of the driver to an error of the runtime; Returns cudaErrorUnknown for results that are
+// Converts a CUresult of the driver to an error of the runtime. Returns cudaErrorUnknown for results that are
 // not expected when a tensor map is created.
 cudaError_t status_of_driver(int result);
 
