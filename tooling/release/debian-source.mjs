@@ -41,9 +41,9 @@ function aptOptions({ directory, release }) {
 
 /**
  * Downloads the sources of a Debian package with Debian's patches, and unpacks them below `directory`, unless
- * they are already there. apt verifies them with the signed index. `release` is newer than the release on
- * which they are compiled, because the glibc of the latter determines the machines on which the result runs.
- * Returns the folder and the version.
+ * they are already there. apt verifies them with the signed index. `release` may be newer than the release on
+ * which the sources are compiled. The glibc of the release on which they are compiled determines the machines
+ * on which the result runs. Returns the folder and the version.
  */
 export function debianSource({ name, directory, release = 'trixie' }) {
   const unpacked = join(directory, name);

@@ -235,7 +235,7 @@ bool check_launch(Dimensions grid, Dimensions block, size_t dynamic_bytes) {
 
 // --- the blocks of a grid
 
-// Makes a block the running one.
+// Makes `resident` the running block.
 void enter(Resident& resident) {
   machine().running = &resident;
   blockIdx = resident.index;

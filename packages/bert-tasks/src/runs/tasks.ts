@@ -209,7 +209,7 @@ function openRaceTask({ data, tokenizer, sequenceLength }: OpenTaskOptions): Ope
       examples,
       tokenizer,
       sequenceLength,
-      // at most half of a short sequence, to leave room for the article
+      // A question may fill at most half of a short sequence, so that there is space for the article.
       maximumQuestionLength: Math.min(128, Math.floor(sequenceLength / 2)),
     });
   const readSet = (path: string): TaskSet<number> => {

@@ -259,7 +259,7 @@ export function concatenate(texts: readonly (string | Markup)[], runtime: Runtim
 function repeat(value: Value, times: boolean | bigint, { budget }: Runtime): Value {
   const count = times === true ? 1n : times === false || times < 0n ? 0n : times;
   const copies = (length: number) => {
-    // a size beyond every budget
+    // This size exceeds every budget.
     const total = count * BigInt(length) > 2n ** 40n ? 2 ** 40 : Number(count) * length;
     return { total, count: total === 0 ? 0 : total / length };
   };

@@ -1,6 +1,6 @@
 import { whitespace } from './lexer.js';
 
-// Letters of two signs whose form in title case is a separate character.
+// Letters that consist of two signs, such as Ǆ. Their title case (ǅ) is a separate character.
 const titles = new Map<string, string>(
   ['Ǆǅǆ', 'Ǉǈǉ', 'Ǌǋǌ', 'Ǳǲǳ'].flatMap((letters) => {
     const [upper, title, lower] = Array.from(letters) as [string, string, string];

@@ -20,7 +20,7 @@ export interface JoinWorldOptions {
    * process.env.
    */
   readonly variables?: Variables;
-  /** This process's position in the job, instead of the variables. */
+  /** This process's position in the job. Default: the position in `variables`. */
   readonly environment?: ProcessEnvironment;
   /**
    * The engine of the groups. Default: shared memory on one host, Gloo across hosts. For device cuda, the

@@ -125,7 +125,7 @@ export const displacedFlags: Partial<Record<FlagName, readonly FlagName[]>> = {
   'mock-data': ['data-path', 'train-data'],
   'load-hf': ['load'],
   load: ['load-hf'],
-  // --vocab-size of the NullTokenizer that a preset uses
+  // a preset with NullTokenizer sets --vocab-size, which another tokenizer type must remove
   'tokenizer-type': ['vocab-size'],
   'validation-data': ['validation-fraction'],
   'validation-fraction': ['validation-data'],

@@ -63,7 +63,7 @@ describe('sampleMicroBatches', () => {
     expect(epoch(1, 2)).toEqual(first);
     expect(epoch(4, 2, 16)).toEqual(second);
     expect(epoch(2, 4, 16)).toEqual(second);
-    // in the middle of the second epoch
+    // These samples are in the middle of the second epoch.
     expect(epoch(2, 1, 24).slice(0, 8)).toEqual(second.slice(8));
   });
 

@@ -23,7 +23,7 @@ class FixedTensors {
     return (values, options) => this.#next(options, (tensor) => tensor.write(values));
   }
 
-  /** Copies a tensor on the device into the next fixed tensor and returns a view of the latter. */
+  /** Copies a tensor on the device into the next fixed tensor, and returns a view of the fixed tensor. */
   copy(input: Tensor): Tensor {
     const { shape, dtype, device } = input;
     return this.#next({ shape, dtype, device }, (output) => cast({ output, input }));

@@ -95,7 +95,7 @@ class GlooMesh {
   bool adopt(int member, std::string* error);
   bool await_description(int member, std::string* error);
   Status begin(const Transfer& transfer, Call* call, PendingTransfers* pending);
-  // Stores another member's notice, or the failure that it died, in the job's abort state.
+  // Stores another member's notice, or the error that the member has died, in the job's abort state.
   void look_at_notices();
   Status lost(int member, const char* error, Call* call);
 

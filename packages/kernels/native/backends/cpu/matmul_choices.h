@@ -35,7 +35,7 @@ bool times_cpu_matmuls();
 Status choose_cpu_matmul(const MatmulProblem& problem, MatmulWay usual, const bool (&can_compute)[kNumMatmulWays],
                          Status (*compute)(const MatmulProblem&, MatmulWay), MatmulWay* chosen);
 
-// The way that computed the last matmul of the calling thread; -1 before the first.
+// The number of the implementation that computed the last matmul of the calling thread; -1 before the first.
 int last_cpu_matmul_way();
 void set_last_cpu_matmul_way(MatmulWay way);
 

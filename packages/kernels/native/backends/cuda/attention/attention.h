@@ -42,7 +42,7 @@ inline float* log_sum_exp_of(const AttentionProblem& problem) { return static_ca
 bool has_supported_layout(const AttentionProblem& problem);
 
 // The environment variable that selects kernels on a Hopper GPU, for comparisons: `mma.sync` selects the
-// kernels for any GPU; unset selects Hopper's.
+// kernels for any GPU. Unless it is set, the kernels for Hopper are used.
 constexpr char kAttentionVariable[] = "MTL_CUDA_ATTENTION";
 bool is_attention_variable_known();  // if it is unknown, every call fails
 
