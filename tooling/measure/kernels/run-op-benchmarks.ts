@@ -198,8 +198,8 @@ afterAll(() => {
 const attentionVariable = process.env.MTL_CUDA_ATTENTION;
 
 /**
- * Returns true if a GPU may have chosen kernels for its architecture. Returns false if the run names the
- * kernels.
+ * Returns true if an operation may run with kernels that exist only for the GPU's architecture. Returns false
+ * if MTL_CUDA_ATTENTION selects the kernels.
  */
 function hasOwnKernels({ operation }: OpCase, dtype: BenchmarkDType): boolean {
   const isAttention = /^(?:packed_)?attention_(?:forward|backward)$/.test(operation);
