@@ -88,11 +88,23 @@ for WebAssembly, which are installed on Debian 12 as root.
   },
   'test:wasm': {
     about: 'Tests kernels as WebAssembly, and what people do with them.',
-    takes: '[VITEST FLAGS]',
+    takes: '[--node VERSION ...] [VITEST FLAGS]',
     help: `Compiles the kernels to WebAssembly, as build:wasm does, and runs the tests that tooling/webassembly/tests.mjs lists
-with them, in Node and in a page of Chromium.`,
+with them, in Node and in a page of Chromium.
+
+  --node VERSION  Runs only the tests for every Node, in this version of Node, which npm downloads, or in the executable
+                  of this path. May be repeated.`,
     prepare: builds(),
     command: 'node tooling/webassembly/run-tests.mjs',
+  },
+  'test:bare': {
+    about: 'Trains from tarballs in roots with Node alone: x86-64, musl, arm64.',
+    prepare: () => {
+      builds()();
+      const wasm = join(root, 'tooling/native/build-wasm.mjs');
+      if (runCommand(['node', wasm]) !== 0) process.exit(1);
+    },
+    command: 'node tooling/bare-roots/run.mjs',
   },
   'test:cuda': {
     about: 'Tests device cuda on a GPU and under emulation.',

@@ -82,6 +82,11 @@ export const programs = {
     about: 'Times a mixture of experts against a dense model.',
     file: 'runs/experts-against-dense.mjs',
   },
+  'webassembly-steps': {
+    about: 'Times steps on WebAssembly against the same sources compiled natively.',
+    file: 'runs/webassembly-steps.mjs',
+    inBench: true,
+  },
   'residual-and-norm': {
     about: 'Times residual and norm as one operation and as two.',
     file: 'runs/residual-and-norm.mjs',

@@ -2,7 +2,7 @@ import { execFile, spawnSync } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { addonFoldersHere } from '../release/platform-folders.mjs';
+import { addonFoldersHere, portableFolders } from '../release/platform-folders.mjs';
 
 export const root = fileURLToPath(new URL('../..', import.meta.url));
 export const binaries = join(root, 'node_modules', '.bin');
@@ -85,27 +85,32 @@ export function packPackages(directory, { hasTypes = true } = {}) {
  * machine: the release builds addons that load on others.
  */
 export function packLocalBuilds(directory) {
-  const platforms = addonFoldersHere(root);
-  for (const { manifest, packageOf } of platforms) {
-    const folder = join(directory, `of-${packageOf}`, 'package');
+  return packFolders(addonFoldersHere(root), { directory, build: 'Release' });
+}
+
+/** Packs the package with the kernels as WebAssembly in the same way, with the module of the local build. */
+export function packWebAssembly(directory) {
+  return packFolders(portableFolders(root), { directory, build: 'Wasm' });
+}
+
+/** Packs packages of platforms/ with the binaries in the folder `build` of the local builds. */
+function packFolders(folders, { directory, build }) {
+  for (const { manifest, packageOf = 'kernels', directory: sources } of folders) {
+    const folder = join(directory, 'binaries', manifest.name, 'package');
     mkdirSync(folder, { recursive: true });
-    const { scripts: _, ...published } = manifest;
+    const { scripts: _, devDependencies: __, ...published } = manifest;
     writeFileSync(join(folder, 'package.json'), JSON.stringify(published));
-    const build = join(root, 'packages', packageOf, 'build', 'Release');
-    for (const file of manifest.files.filter(
-      (each) => /^(lib)?mtl_/.test(each) && existsSync(join(build, each)),
-    ))
-      cpSync(join(build, file), join(folder, file));
-    const packed = run('tar', [
-      'czf',
-      locateTarball(manifest, directory),
-      '-C',
-      join(folder, '..'),
-      'package',
-    ]);
+    const binaries = join(root, 'packages', packageOf, 'build', build);
+    // licences and the record of the sources are written for a release alone
+    for (const file of manifest.files.filter((each) => each.includes('.') && each !== 'built-from.json')) {
+      const from = join(/^(lib)?mtl_/.test(file) ? binaries : sources, file);
+      if (existsSync(from)) cpSync(from, join(folder, file));
+    }
+    const tarball = locateTarball(manifest, directory);
+    const packed = run('tar', ['czf', tarball, '-C', join(folder, '..'), 'package']);
     if (packed.status !== 0) throw new Error(packed.output);
   }
-  return new Map(platforms.map(({ name, manifest }) => [name, locateTarball(manifest, directory)]));
+  return new Map(folders.map(({ name, manifest }) => [name, locateTarball(manifest, directory)]));
 }
 
 /** Returns the platform packages that packages in `names` may depend on. */

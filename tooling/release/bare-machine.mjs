@@ -1,4 +1,3 @@
-import { spawnSync } from 'node:child_process';
 import {
   cpSync,
   existsSync,
@@ -9,12 +8,12 @@ import {
   rmSync,
   writeFileSync,
 } from 'node:fs';
-import { dirname, join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { mirrorOfMachine, osRelease } from './debian-source.mjs';
+import { copyNpm, downloadPackages, hostAddress, runInSystem, unpackPackage } from './in-system.mjs';
 import { runStep } from './run-step.mjs';
 
-const registry = fileURLToPath(new URL('local-registry.mjs', import.meta.url));
 const inside = fileURLToPath(new URL('bare-machine.sh', import.meta.url));
 /** Other package managers; npm comes with Node.js. */
 const managers = ['pnpm@10.34.9', 'yarn@1.22.22'];
@@ -47,26 +46,18 @@ function addNode({ system, cache }) {
   const node = join(system, 'opt', 'node', 'bin');
   mkdirSync(node, { recursive: true });
   cpSync(process.execPath, join(node, 'node'));
-  const npm = resolve(dirname(process.execPath), '../lib/node_modules/npm');
-  cpSync(npm, join(system, 'opt', 'npm'), { recursive: true, verbatimSymlinks: true });
-  const downloads = join(cache, 'managers');
-  mkdirSync(downloads, { recursive: true });
+  copyNpm(system);
   const wanted = [...managers, ...otherNodes];
-  const locateTarball = (name) => join(downloads, `${name.replace('@', '-')}.tgz`);
-  const missing = wanted.filter((name) => !existsSync(locateTarball(name)));
-  if (missing.length > 0) runStep('npm', ['pack', '--silent', '--pack-destination', downloads, ...missing]);
-  for (const name of wanted) {
+  for (const [name, tarball] of downloadPackages(wanted, join(cache, 'managers'))) {
     const [tool, version] = name.split('@');
-    const folder = join(system, 'opt', otherNodes.includes(name) ? `node-${version}` : tool);
-    mkdirSync(folder, { recursive: true });
-    runStep('tar', ['xzf', locateTarball(name), '--strip-components=1', '-C', folder]);
+    unpackPackage(tarball, join(system, 'opt', otherNodes.includes(name) ? `node-${version}` : tool));
   }
 }
 
 /**
  * The tarballs of everything below `tarballs` that others publish, downloaded into `folder` once for these.
  */
-function otherPackages({ tarballs, folder }) {
+export function otherPackages({ tarballs, folder }) {
   const project = mkdtempSync(join(folder, 'project-'));
   try {
     writeFileSync(join(project, 'package.json'), '{ "private": true }\n');
@@ -105,28 +96,22 @@ export function testBareMachine({ tarballs, cache }) {
   const ours = mkdtempSync(join(cache, 'tarballs-'));
   try {
     for (const tarball of tarballs) cpSync(tarball, join(ours, tarball.split('/').at(-1)));
+    cpSync(inside, join(system, 'root', 'inside.sh'));
+    const hasCuda = tarballs.some((tarball) => tarball.includes('mtl-kernels-cuda-'));
     return ['npm', 'pnpm', 'yarn'].map((manager) => {
-      const { status, stdout, stderr } = spawnSync(
-        'unshare',
-        [
-          '--net',
-          '--mount',
-          '--pid',
-          '--fork',
-          'bash',
-          inside,
-          system,
-          manager,
-          process.execPath,
-          registry,
-          ours,
-          folder,
-        ],
-        { encoding: 'utf8', timeout: 300_000, maxBuffer: 1 << 26 },
-      );
+      for (const directory of ['project', 'home']) {
+        rmSync(join(system, 'root', directory), { recursive: true, force: true });
+        mkdirSync(join(system, 'root', directory));
+      }
+      const { status, stdout, output } = runInSystem({
+        system,
+        folders: [ours, folder],
+        command: ['/bin/sh', '/root/inside.sh', manager, hasCuda ? 'yes' : 'no', hostAddress],
+        timeoutMs: 300_000,
+      });
       const line = /^RESULT (\{.*\})$/m.exec(stdout)?.[1];
       if (status !== 0 || line === undefined)
-        throw new Error(`${manager} on a bare machine ended with ${status}\n${stdout}${stderr}`.slice(-6000));
+        throw new Error(`${manager} on a bare machine ended with ${status}\n${output}`.slice(-6000));
       return { manager, ...JSON.parse(line) };
     });
   } finally {

@@ -1,23 +1,5 @@
-#!/usr/bin/env bash
-# testBareMachine runs this in a network and a process space of its own:
-#   bare-machine.sh SYSTEM MANAGER NODE REGISTRY FOLDER...
-# The registry runs outside SYSTEM and serves the tarballs of the folders on loopback, the only network there is.
-set -euo pipefail
-system=$1 manager=$2 node=$3 registry=$4
-shift 4
-ip link set lo up
-# an address that two hosts of a job can have in common: one for examples, which the loopback answers
-host=192.0.2.1
-ip addr add "$host/32" dev lo
-mount -t proc proc "$system/proc"
-mount --bind /dev "$system/dev"
-"$node" "$registry" --port 4873 "$@" &
-server=$!
-trap 'kill $server' EXIT
-until (exec 3<> /dev/tcp/127.0.0.1/4873) 2> /dev/null; do sleep 0.1; done
-rm -rf "$system/root/project" "$system/root/home"
-mkdir -p "$system/root/project" "$system/root/home"
-cat > "$system/root/inside.sh" <<'INSIDE'
+#!/bin/sh
+# testBareMachine runs this in the file system of a bare machine: bare-machine.sh MANAGER CUDA HOST
 set -eu
 manager=$1 cuda=$2 host=$3
 export HOME=/root/home PATH=/opt/node/bin:/usr/bin:/bin npm_config_registry=http://127.0.0.1:4873
@@ -70,9 +52,3 @@ seconds() { node -p "Number(($2 - $1).toFixed(1))"; }
 size() { find -L "$1" -type f -printf '%s\n' 2> /dev/null | awk '{ sum += $1 } END { print sum + 0 }'; }
 kernels=$(size "$(dirname "$(find -L node_modules -name mtl_kernels.node -print -quit)")")
 echo "RESULT {\"install\": $(seconds "$started" "$installed"), \"training\": $(seconds "$installed" "$trained"), \"bytes\": $bytes, \"bytesOfKernels\": $kernels}"
-INSIDE
-cuda=no
-for folder in "$@"; do
-  for tarball in "$folder"/mtl-kernels-cuda-*.tgz; do [ -e "$tarball" ] && cuda=yes; done
-done
-chroot "$system" /bin/sh /root/inside.sh "$manager" "$cuda" "$host"

@@ -1,11 +1,13 @@
 #!/usr/bin/env node
 /**
  * npm run dev -- test:wasm: compiles the kernels to WebAssembly, and runs the tests of tests.mjs with
- * them. Arguments go on to vitest.
+ * them. With --node, runs those that every version of Node.js must pass. Other arguments go on to vitest.
  */
 import { spawnSync } from 'node:child_process';
-import { join } from 'node:path';
+import { existsSync, rmSync } from 'node:fs';
+import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { downloadPackages, unpackPackage } from '../release/in-system.mjs';
 import { tests } from './tests.mjs';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
@@ -15,15 +17,45 @@ function run(command, args, { cwd = root, environment = {} } = {}) {
   return spawnSync(command, args, { cwd, stdio: 'inherit', env }).status ?? 1;
 }
 
+/** Returns the executable that a value of --node names: its path, or a version, which is downloaded. */
+function findNode(value) {
+  if (!/^\d+\.\d+\.\d+$/.test(value)) {
+    if (existsSync(value)) return resolve(value);
+    const remedy = 'a version such as 22.23.3, or the path of an executable';
+    console.error(
+      `error[MTL_FLAG_VALUE]: --node is ${value}, and there is no such file\n  remedy: ${remedy}`,
+    );
+    process.exit(2);
+  }
+  const downloads = join(root, '.cache', 'release', 'nodes');
+  const folder = join(downloads, value);
+  const node = join(folder, 'bin', 'node');
+  if (!existsSync(node)) {
+    const name = `node-${process.platform}-${process.arch}@${value}`;
+    rmSync(folder, { recursive: true, force: true });
+    unpackPackage(downloadPackages([name], downloads).get(name), folder);
+  }
+  return node;
+}
+
 const args = process.argv.slice(2);
+const nodes = [];
+for (let at = args.indexOf('--node'); at >= 0; at = args.indexOf('--node'))
+  nodes.push(findNode(args.splice(at, 2)[1] ?? ''));
 if (run(process.execPath, ['tooling/native/build-wasm.mjs']) !== 0) process.exit(1);
-const failed = tests.filter(({ folder, files, names }) => {
-  console.log(`WebAssembly: ${folder} ${files.join(' ')}${names === undefined ? '' : `, ${names}`}`);
+const runs =
+  nodes.length === 0
+    ? tests.map((test) => ({ ...test, node: process.execPath }))
+    : nodes.flatMap((node) => tests.filter((test) => test.isForEveryNode).map((test) => ({ ...test, node })));
+const failed = runs.filter(({ node, folder, files, names }) => {
+  const version = spawnSync(node, ['--version'], { encoding: 'utf8' }).stdout.trim();
+  const which = names === undefined ? '' : `, ${names}`;
+  console.log(`WebAssembly in Node ${version}: ${folder} ${files.join(' ')}${which}`);
   const chosen = names === undefined ? [] : ['-t', names];
   const vitest = join(root, 'tooling/node_modules/vitest/vitest.mjs');
   const environment = { MTL_KERNELS: 'wasm' };
   const cwd = join(root, folder);
-  return run(process.execPath, [vitest, 'run', ...chosen, ...args, ...files], { cwd, environment }) !== 0;
+  return run(node, [vitest, 'run', ...chosen, ...args, ...files], { cwd, environment }) !== 0;
 });
-for (const { folder, files } of failed) console.error(`failed: ${folder} ${files.join(' ')}`);
+for (const { node, folder, files } of failed) console.error(`failed: ${folder} ${files.join(' ')}, ${node}`);
 process.exit(failed.length === 0 ? 0 : 1);

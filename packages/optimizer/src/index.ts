@@ -31,7 +31,13 @@ export {
 export type { FlatRange, ParameterRange } from './store/flat-layout.js';
 export { listOwnedParts } from './store/flat-store.js';
 export { FullyShardedStore } from './store/fully-sharded-store.js';
-export { copiesAlong, type GroupsByRole, type ParallelGroups } from './store/parallel-groups.js';
+export {
+  copiesAlong,
+  type GroupsByRole,
+  instanceRoles,
+  instancesGroup,
+  type ParallelGroups,
+} from './store/parallel-groups.js';
 export type {
   FrozenRange,
   ListedStore,

@@ -81,6 +81,18 @@ it('refuses stores of other groups than its own, and none', () => {
   store.dispose();
 });
 
+it('refuses instances over which nothing sums gradients', () => {
+  const parameter = new Parameter({ name: 'w', globalShape: [4], initialization: { kind: 'ones' } });
+  const [dense, dp] = [groupOfTwo(), groupOfTwo()];
+  Object.defineProperty(dp, 'size', { value: 4 });
+  const store = new Zero1Store([parameter], { device: 'cpu', dtype: 'float32', group: dense });
+  const groups = { dp, dense, world: dp };
+  const build = (more: object) =>
+    new ModelOptimizer([store], { optimizer: new RecordingRule(), groups: { ...groups, ...more } });
+  expect(() => build({})).toThrow('gradients of 4 ranks are summed over 2 of them');
+  build({ dpInstances: groupOfTwo() }).dispose();
+});
+
 it('gives master values of what a rank owns only', () => {
   const parameter = new Parameter({ name: 'w', globalShape: [256], initialization: { kind: 'ones' } });
   const store = new Zero1Store([parameter], { device: 'cpu', dtype: 'float32', group: groupOfTwo() });

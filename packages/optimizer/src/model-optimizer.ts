@@ -1,7 +1,7 @@
 import type { Parameter, ScaledPart } from '@mtl/autograd';
 import { UsageError } from '@mtl/errors';
 import { type AdamwScalarsOptions, adamwScalars, type Device, scale, Tensor } from '@mtl/kernels';
-import { meshAxes } from '@mtl/layout';
+import { copyAxes, type MeshView, meshAxes, reductionAxes } from '@mtl/layout';
 import type { KeptValues } from './kept-values.js';
 import type { Optimizer } from './optimizer.js';
 import {
@@ -13,8 +13,15 @@ import {
 } from './parameters-by-rule.js';
 import { addSquares, GradientNorm, PartialGradients } from './partial-gradients-and-norm.js';
 import { listOwnedParts } from './store/flat-store.js';
-import { copiesAlong, type ParallelGroups, reductionGroup } from './store/parallel-groups.js';
+import {
+  copiesAlong,
+  instanceRoles,
+  instancesGroup,
+  type ParallelGroups,
+  reductionGroup,
+} from './store/parallel-groups.js';
 import type { ParameterStore } from './store/parameter-store.js';
+import { sumOverInstances } from './store/sum-over-instances.js';
 
 export interface ModelOptimizerOptions {
   /**
@@ -194,12 +201,15 @@ export class ModelOptimizer {
 
   /**
    * Reduces the main gradients of this rank's parameters to the gradients of the global batch: over
-   * data-parallel ranks, and over axes along which gradients are partial sums. If this has not been done,
-   * `step` does it. Every rank must call it.
+   * data-parallel ranks, first within an instance, and over axes along which gradients are partial sums. If
+   * this has not been done, `step` does it. Every rank must call it.
    */
   reduceGradients(): void {
     if (this.#isReduced) return;
-    for (const store of this.stores) store.reduce();
+    for (const store of this.stores) {
+      store.reduce();
+      sumOverInstances(store, this.groups);
+    }
     this.#ownSquares = undefined;
     for (const partials of this.#updated.flatMap((each) => each.partials)) partials.sum();
     this.#isReduced = true;
@@ -424,18 +434,37 @@ function checkGroups(groups: ParallelGroups, stores: readonly ParameterStore[]):
     const [kept, given] = [group, reductionGroup(groups, placement.view)].map(
       (each) => `rank ${each?.rank ?? 0} of ${each?.size ?? 1}`,
     );
-    if (kept === given) continue;
-    throw new UsageError(
-      'MTL_GROUP',
-      `the store of ${name} sums gradients as ${kept}, the groups of the optimizer say ${given}`,
-      { expected: 'the same groups for createStores and the optimizer' },
-    );
+    if (kept !== given) {
+      throw new UsageError(
+        'MTL_GROUP',
+        `the store of ${name} sums gradients as ${kept}, the groups of the optimizer say ${given}`,
+        { expected: 'the same groups for createStores and the optimizer' },
+      );
+    }
+    checkInstances(groups, placement.view);
   }
   const isAlone =
-    meshAxes.every((axis) => (groups[axis]?.size ?? 1) === 1) &&
+    [...meshAxes, ...Object.values(instanceRoles)].every((role) => (groups[role]?.size ?? 1) === 1) &&
     stores.every(({ group }) => group === undefined);
   if (groups.world !== undefined || isAlone) return;
   throw new UsageError('MTL_GROUP', 'groups along axes of the mesh, but none of all its processes', {
     expected: 'groups.world: gradient norms are summed over it',
   });
+}
+
+/** Rejects instances whose gradients nothing would sum. */
+function checkInstances(groups: ParallelGroups, view: MeshView): void {
+  if (groups[copyAxes[view]] === undefined) return;
+  const numSumming = reductionAxes[view].reduce((product, axis) => product * (groups[axis]?.size ?? 1), 1);
+  const numReached = (reductionGroup(groups, view)?.size ?? 1) * (instancesGroup(groups, view)?.size ?? 1);
+  if (numReached >= numSumming) return;
+  const role = instanceRoles[view];
+  throw new UsageError(
+    'MTL_GROUP',
+    `gradients of ${numSumming} ranks are summed over ${numReached} of them`,
+    {
+      expected: `groups.${role} across all instances: stores sum gradients over groups.${view} alone`,
+      remedy: `add groups.${role}, or leave groups.${view} out`,
+    },
+  );
 }

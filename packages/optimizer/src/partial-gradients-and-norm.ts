@@ -3,7 +3,7 @@ import type { ProcessGroup } from '@mtl/comm';
 import { cast, type Device, sumOfSquares, Tensor } from '@mtl/kernels';
 import { type FlatRange, intersectRanges, type ParameterRange } from './store/flat-layout.js';
 import { listOwnedParts } from './store/flat-store.js';
-import { copiesAlong, type ParallelGroups } from './store/parallel-groups.js';
+import { copiesAlong, instancesGroup, type ParallelGroups } from './store/parallel-groups.js';
 import type { ParameterStore } from './store/parameter-store.js';
 
 /**
@@ -157,6 +157,7 @@ function countedRuns({ counted, ranges }: ParameterStore, groups: ParallelGroups
 }
 
 function countsHere(parameter: Parameter, groups: ParallelGroups): boolean {
-  // the stores handle the axes over which gradients are summed
+  // the stores divide the axes over which gradients are summed, within an instance
+  if ((instancesGroup(groups, parameter.placement.view)?.rank ?? 0) > 0) return false;
   return parameter.copiedOver.every((axis) => (copiesAlong(groups, axis)?.rank ?? 0) === 0);
 }

@@ -164,11 +164,59 @@ describe.each(
   });
 });
 
+const divided = ['zero1', ...dividedGradients] as const;
+
+describe.each([
+  { tp: 1, dp: 4 },
+  { tp: 2, dp: 4 },
+  // each rank is an instance
+  { tp: 1, dp: 2 },
+])('AdamW over two instances, %o', (layout) => {
+  const numInstances = 2;
+  let results: ShardedStepsResult[][];
+  beforeAll(async () => {
+    const hybrid = divided.map((kind) => ({ kind, numInstances }));
+    results = await run(layout, [
+      ...hybrid,
+      ...hybrid.map((each) => ({ ...each, overlap: true })),
+      ...hybrid.map((each) => ({ ...each, dtype: 'bfloat16' as const })),
+    ]);
+  });
+
+  it.each(divided)('does what one process does, with the same bits in all instances: %s', (kind) => {
+    const index = divided.indexOf(kind);
+    const [float32, overlapped, bfloat16] = [0, 1, 2].map((of) => results[of * divided.length + index]!);
+    const difference = differences(float32!, alone.float32);
+    expect(difference.norm).toBeLessThan(tolerance.norm);
+    expect(difference.model).toBeLessThan(tolerance.model);
+    expect(float32!.every(({ gradientsAreClear }) => gradientsAreClear)).toBe(true);
+    expect(overlapped!.map(({ norms, modelBits }) => ({ norms, modelBits }))).toEqual(
+      float32!.map(({ norms, modelBits }) => ({ norms, modelBits })),
+    );
+    // one unit in the last place of bfloat16 for values below 4
+    expect(differences(bfloat16!, alone.bfloat16).model).toBeLessThanOrEqual(2 ** -6);
+  });
+
+  it('sums each owned range over instances once in a step, after all micro-batches', () => {
+    for (const [{ trace, numOwned }] of results as [ShardedStepsResult][]) {
+      const sums = trace
+        .slice(0, trace.indexOf('forward'))
+        .flatMap((event, index) => (event === 'sum over instances starts' ? [index] : []));
+      expect(sums).toHaveLength(numOwned);
+      expect(Math.min(...sums)).toBeGreaterThan(trace.indexOf('step'));
+      const lastReduction = trace.slice(0, trace.indexOf('forward')).lastIndexOf('reduce is waited for');
+      expect(Math.min(...sums)).toBeGreaterThan(lastReduction);
+    }
+  });
+});
+
 describe('a gradient that is not finite on one rank', () => {
   it('is a skipped step on all', async () => {
+    const ofKinds = [...kinds, ...dividedGradients.map((kind) => ({ kind }))];
+    const inInstances = divided.map((kind) => ({ kind, numInstances: 2 }));
     const results = await run(
       { tp: 2, dp: 2 },
-      [...kinds, ...dividedGradients.map((kind) => ({ kind }))].map((each) => ({ ...each, overflowAt: 3 })),
+      [...ofKinds, ...inInstances].map((each) => ({ ...each, overflowAt: 3 })),
     );
     for (const ranks of results) {
       for (const { skipped, norms } of ranks) {
@@ -253,6 +301,14 @@ describe('what breaks the optimizer is seen', () => {
       'replicated parameters that are counted on every rank, and parts of gradients that are not summed',
       { tp: 2, dp: 1 },
       [{ countTwice: true }, { forgetPartial: true }],
+    ],
+    [
+      'instances that are not summed, or are counted in the norm',
+      { tp: 1, dp: 4 },
+      divided.flatMap((kind) => [
+        { kind, numInstances: 2, forgetInstances: true },
+        { kind, numInstances: 2, countInstances: true },
+      ]),
     ],
   ])('%s', async (_, layout, changes) => {
     const runs = await run(layout, changes);

@@ -98,6 +98,13 @@ const cases = [
   },
   // the only layout whose experts are reduced by a separate group
   { name: 'dp 4, ep 2', worldSize: 4, options: spread({ expertModelParallelSize: 2 }) },
+  {
+    name: 'dp 4, ep 2, 2 instances',
+    worldSize: 4,
+    options: mergeOptions(sharded, {
+      layout: { expertModelParallelSize: 2, numDistributedOptimizerInstances: 2 },
+    }),
+  },
   ...inWholeRuns({
     name: 'tp 2, dp 2, ep 2, etp 2',
     worldSize: 4,

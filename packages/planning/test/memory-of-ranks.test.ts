@@ -60,6 +60,10 @@ const distributed: RunOptions = {
 };
 const sharded: RunOptions = { layout: { useMegatronFsdp: true } };
 const dividedGradients: RunOptions = { layout: { dataParallelShardingStrategy: 'optim_grads' } };
+const twoInstances: RunOptions = {
+  training: { globalBatchSize: 64, microBatchSize: 8, trainIterations: 2 },
+  layout: { numDistributedOptimizerInstances: 2 },
+};
 const leanStates = (optimizer: RunOptions['optimizer']): RunOptions => ({
   training: { bf16: true },
   optimizer: { usePrecisionAwareOptimizer: true, ...optimizer },
@@ -135,6 +139,13 @@ const cases = [
     worldSize: 4,
     options: mergeOptions(sharded, tensor(2), sequence, { optimizer: { optimizer: 'muon' } }),
   },
+  { name: 'dp 4, distributed, 2 instances', worldSize: 4, options: mergeOptions(distributed, twoInstances) },
+  {
+    name: 'dp 4, divided gradients, 2 instances, bf16',
+    worldSize: 4,
+    options: mergeOptions(dividedGradients, twoInstances, { training: { bf16: true } }),
+  },
+  { name: 'dp 4, fully sharded, 2 instances', worldSize: 4, options: mergeOptions(sharded, twoInstances) },
   { name: 'LoRA, dp 2, fully sharded', worldSize: 2, options: mergeOptions(lora, sharded) },
   { name: 'cp 2', worldSize: 2, options: context(2) },
   { name: 'cp 2, keys by all-gather', worldSize: 2, options: context(2, 'all_gather') },

@@ -15,6 +15,7 @@ export function faultyTraining(training, fault) {
   if (fault === 'keep-last-micro-batch') keepLastMicroBatch(training);
   if (fault === 'reduce-tied-weight-twice') reduceTiedWeightTwice(training);
   if (fault === 'count-tied-weight-twice') countTiedWeightTwice(training);
+  if (fault === 'count-instances') countInstances(training);
   if (fault === 'drop-expert-counts' && isSecond) dropExpertCounts(training);
   if (fault === 'move-biases-twice') moveBiasesTwice(training);
   if (fault === 'average-expert-gradients') averageExpertGradients(training);
@@ -202,19 +203,30 @@ function reduceTiedWeightTwice({ optimizer, processes, part }) {
 function countTiedWeightTwice({ optimizer, processes, part }) {
   const head = findHead(part);
   if (head === undefined) return;
-  const { groups } = processes;
-  const { world, dp } = groups;
-  // each data-parallel rank adds an equal part of the replicated gradient, or the slice that this rank has
+  // each data-parallel rank adds its share of the replicated gradient, or the slice that this rank has
   // reduced
-  const share = findStore(optimizer, head).isDivided ? 1 : 1 / (dp?.size ?? 1);
-  groups.world = new Proxy(world, {
+  const share = findStore(optimizer, head).isDivided ? 1 : 1 / (processes.groups.dp?.size ?? 1);
+  addToNorm(processes, () => share * squares(optimizer, head));
+}
+
+/** Counts the gradients of all instances in the gradient norm, instead of only the first instance's. */
+function countInstances({ optimizer, processes, part }) {
+  if (processes.groups.dpInstances.rank === 0) return;
+  addToNorm(processes, () =>
+    part.parameters.reduce((sum, parameter) => sum + squares(optimizer, parameter), 0),
+  );
+}
+
+/** Adds a number to this rank's sum of squares for the gradient norm. */
+function addToNorm({ groups }, compute) {
+  groups.world = new Proxy(groups.world, {
     get(target, property) {
       const value = target[property];
       if (property !== 'allReduce') return typeof value === 'function' ? value.bind(target) : value;
       return (tensor, options) => {
         // the only sum of a single float64 over all processes is the sum of squares for the norm
         if (tensor.dtype === 'float64' && tensor.size === 1 && options === undefined) {
-          tensor.write(Float64Array.of(tensor.item() + share * squares(optimizer, head)));
+          tensor.write(Float64Array.of(tensor.item() + compute()));
         }
         return target.allReduce(tensor, options);
       };

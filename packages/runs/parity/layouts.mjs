@@ -56,6 +56,8 @@ const dividedGradients = 'divided gradients';
 traits[dividedGradients] = {
   layout: { dataParallelShardingStrategy: 'optim_grads', overlapParamGather: true },
 };
+const inInstances = 'two instances';
+traits[inInstances] = { layout: { numDistributedOptimizerInstances: 2 } };
 traits[moe] = {
   training: { recomputeGranularity: 'selective', recomputeModules: ['moe', 'shared_experts'] },
 };
@@ -387,6 +389,25 @@ const dividedLayouts = [
   deepseek(layout({ dp: 4, ep: 2 }, [dividedGradients, full])),
 ];
 
+/** Layouts with two instances of a store (hybrid sharding): every store, axis and model. */
+const hybridLayouts = [
+  few(layout({ dp: 4 }, [distributed, inInstances])),
+  layout({ dp: 4 }, [dividedGradients, inInstances, inPairs]),
+  layout({ dp: 4 }, [sharded, inInstances, full]),
+  layout({ dp: 4 }, [sharded, inInstances], 'bf16'),
+  // each data-parallel rank is an instance
+  layout({ tp: 2, dp: 2 }, [distributed, inInstances, sequence]),
+  layout({ tp: 2, dp: 4 }, [sharded, inInstances, sequence]),
+  layout({ cp: 2, dp: 2 }, [dividedGradients, inInstances]),
+  layout({ pp: 2, dp: 4 }, ['1f1b', distributed, inInstances]),
+  layout({ pp: 2, dp: 4 }, ['zb-h1', sharded, inInstances]),
+  bert(layout({ dp: 4 }, [sharded, inInstances])),
+  llama(layout({ dp: 4 }, [dividedGradients, inInstances])),
+  layout({ dp: 4 }, [sharded, qkClip, groups, inInstances]),
+  qwen(layout({ dp: 4, ep: 2 }, [distributed, inInstances])),
+  deepseek(layout({ dp: 4, ep: 2 }, [sharded, inInstances])),
+];
+
 /**
  * Layouts whose layers have different windows, sinks and rotations, with every axis and every type of
  * communication.
@@ -501,6 +522,7 @@ export const layouts = [
   ...contextLayouts,
   ...shardedLayouts,
   ...dividedLayouts,
+  ...hybridLayouts,
   ...layersOfTheirOwn,
 ];
 
@@ -533,6 +555,7 @@ export const allLayouts = [
   ...contextLayouts,
   ...shardedLayouts,
   ...dividedLayouts,
+  ...hybridLayouts,
   ...layersOfTheirOwn,
 ];
 
@@ -587,6 +610,12 @@ export const faults = [
   { fault: 'keep-stale-values', noticedBy: 'loss', ...layout({ dp: 2 }, [dividedGradients]) },
   { fault: 'keep-last-micro-batch', noticedBy: 'gradients', ...layout({ dp: 2 }, [dividedGradients]) },
   { fault: 'skip-tied-sum', noticedBy: 'gradients', ...layout({ pp: 2, dp: 2 }, [sharded, '1f1b']) },
+  { fault: 'drop-instance-sums', noticedBy: 'gradients', ...layout({ dp: 4 }, [sharded, inInstances]) },
+  few({
+    fault: 'count-instances',
+    noticedBy: 'gradientNorm',
+    ...layout({ dp: 4 }, [distributed, inInstances]),
+  }),
   few({ fault: 'drop-tensor-reduce', noticedBy: 'loss', ...layout({ tp: 2 }) }),
   { fault: 'drop-partial-sums', noticedBy: 'gradients', ...layout({ tp: 2 }, [sequence]) },
   few({ fault: 'skip-one-partial-gradient', noticedBy: 'gradients', ...layout({ tp: 2 }, [sequence]) }),

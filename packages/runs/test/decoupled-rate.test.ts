@@ -4,7 +4,7 @@ import type { RunOptions } from '@mtl/configuration';
 import { mergeOptions } from '@mtl/configuration/testing/merge-options';
 import { LearningRateSchedule } from '@mtl/optimizer';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { listNumbers, TrainingRuns, tolerances } from './support/training-runs.js';
+import { listNumbers, TrainingRuns } from './support/training-runs.js';
 
 const main = { maxLearningRate: 5e-3, minLearningRate: 1e-4 };
 const own = { maxLearningRate: 2e-2, minLearningRate: 2e-3 };
@@ -47,12 +47,6 @@ beforeAll(async () => {
   ]);
 });
 afterAll(() => runs.remove());
-
-function expectSame(name: string, expected: string): void {
-  const { loss, norm } = runs.differences(name, expected);
-  expect(loss, `loss of ${name}`).toBeLessThan(tolerances.fp32.loss);
-  expect(norm, `norm of ${name}`).toBeLessThan(tolerances.fp32.norm);
-}
 
 /**
  * Returns the tensors of a run's last checkpoint by name, in base64: the order of tensors in a file is the
@@ -123,9 +117,9 @@ describe('a GPT whose embedding and output layer have a learning rate of their o
       { name: 'muon', options: mergeOptions(decoupled, muon, distributed) },
       { name: 'muon-stages', options: mergeOptions(decoupled, muon, pipeline) },
     ]);
-    for (const name of ['tensor', 'pipeline', 'data', 'distributed']) expectSame(name, 'alone');
-    expectSame('untied', 'alone-untied');
-    for (const name of ['muon', 'muon-stages']) expectSame(name, 'alone-muon');
+    for (const name of ['tensor', 'pipeline', 'data', 'distributed']) runs.expectSame(name, 'alone');
+    runs.expectSame('untied', 'alone-untied');
+    for (const name of ['muon', 'muon-stages']) runs.expectSame(name, 'alone-muon');
     expect(listNumbers(runs.readMetrics('distributed'))).toEqual(listNumbers(runs.readMetrics('data')));
   });
 
@@ -138,7 +132,7 @@ describe('a GPT whose embedding and output layer have a learning rate of their o
         options: mergeOptions(decoupled, pipeline, { checkpoint: { load: runs.locate('four') } }),
       },
     ]);
-    expectSame('four', 'alone');
+    runs.expectSame('four', 'alone');
   });
 });
 

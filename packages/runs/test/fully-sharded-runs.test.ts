@@ -32,12 +32,6 @@ afterAll(() => {
   rmSync(base, { recursive: true });
 });
 
-function expectSame(name: string, expected: string, precision: keyof typeof tolerances = 'fp32'): void {
-  const { loss, norm } = runs.differences(name, expected);
-  expect(loss, `loss of ${name}`).toBeLessThan(tolerances[precision].loss);
-  expect(norm, `norm of ${name}`).toBeLessThan(tolerances[precision].norm);
-}
-
 describe('a GPT with dropout', () => {
   const sampled: RunOptions = { logging: { noEvalSamples: undefined } };
   let [alone, two, four]: TrainGptResult[] = [];
@@ -70,7 +64,7 @@ describe('a GPT with dropout', () => {
       ['two', two],
       ['four', four],
     ] as const) {
-      expectSame(name, 'alone');
+      runs.expectSame(name, 'alone');
       expect(validationDifference(result!.output, alone!.output)).toBeLessThan(printedTwice);
       expect(result!.sample).toBe(alone!.sample);
     }
@@ -132,7 +126,7 @@ it('learns as one process does in 16 bits, with lean states and with a scaled lo
     }));
   await runs.run(1, named('alone', {}));
   await runs.run(2, named('sharded', sharded));
-  for (const name of ['bf16', 'lean']) expectSame(`sharded-${name}`, `alone-${name}`, 'bf16');
+  for (const name of ['bf16', 'lean']) runs.expectSame(`sharded-${name}`, `alone-${name}`, 'bf16');
   // master values are apart from the model's, which follow from them where a checkpoint is loaded
   const resumed = ['bf16', 'lean'].flatMap((mode) => {
     const options = mergeOptions(modes[mode]!, sharded);
@@ -169,7 +163,7 @@ it('trains adapters over frozen parameters that are sharded', async () => {
     { name: 'sharded-adapters', options: mergeOptions(adapters, sharded) },
     { name: 'divided-adapters', options: mergeOptions(adapters, dividedGradients) },
   ]);
-  for (const name of ['sharded-adapters', 'divided-adapters']) expectSame(name, 'adapters');
+  for (const name of ['sharded-adapters', 'divided-adapters']) runs.expectSame(name, 'adapters');
   const [whole, slices] = await Promise.all(
     ['adapters', 'sharded-adapters'].map((name) =>
       contentOfCheckpoint(join(runs.locate(name), 'iter_0000012')),

@@ -26,23 +26,24 @@ const isFullySharded = ({ traits }: ParityLayout): boolean => traits.includes('f
 const hasSlicedGradients = (layout: ParityLayout): boolean =>
   isFullySharded(layout) || layout.traits.includes('divided gradients');
 
+/** Returns whether states are divided within instances: these layouts have a separate list. */
+const isHybrid = ({ traits }: ParityLayout): boolean => traits.includes('two instances');
+
+/** Returns whether layouts are listed apart from the ones that are crossed. */
+const isListedApart = (layout: ParityLayout): boolean =>
+  hasOwnLayers(layout) || hasSlicedGradients(layout) || isHybrid(layout);
+
 // layouts of tensor and data parallelism; pipelines have separate lists
 const isPlanar = ({ model, sizes }: ParityLayout): boolean =>
   model === 'gpt' &&
   Object.keys(sizes).length > 0 &&
   Object.keys(sizes).every((axis) => axis === 'tp' || axis === 'dp');
 const ofPrecision = (all: readonly ParityLayout[], precision: string): ParityLayout[] =>
-  all.filter(
-    (layout) =>
-      isPlanar(layout) &&
-      !hasOwnLayers(layout) &&
-      !hasSlicedGradients(layout) &&
-      layout.precision === precision,
-  );
+  all.filter((layout) => isPlanar(layout) && !isListedApart(layout) && layout.precision === precision);
 
-/** Layouts with context parallelism, and those with sliced gradients, have separate lists. */
+/** Layouts with context parallelism have a separate list, too. */
 const ofWholeSequences = allLayouts.filter(
-  (layout) => layout.sizes.cp === undefined && !hasOwnLayers(layout) && !hasSlicedGradients(layout),
+  (layout) => layout.sizes.cp === undefined && !isListedApart(layout),
 );
 
 describe('the layouts of npm run dev -- parity', () => {
@@ -93,6 +94,19 @@ describe('the layouts of npm run dev -- parity', () => {
     expect(new Set(ofBert.map(({ precision }) => precision))).toEqual(new Set(['fp32', 'bf16']));
     const broken = faults.filter(({ model }) => model === 'bert');
     expect(new Set(broken.flatMap(({ sizes }) => Object.keys(sizes)))).toEqual(axes);
+  });
+
+  it('divide every store into instances along every axis, for every model', () => {
+    const hybrid = layouts.filter(isHybrid);
+    expect(new Set(hybrid.flatMap(({ sizes }) => Object.keys(sizes)))).toEqual(
+      new Set(['dp', 'tp', 'cp', 'pp', 'ep']),
+    );
+    expect(new Set(hybrid.map(({ model }) => model))).toEqual(new Set(layouts.map(({ model }) => model)));
+    for (const store of ['distributed optimizer', 'divided gradients', 'fully sharded']) {
+      expect(hybrid.some(({ traits }) => traits.includes(store))).toBe(true);
+    }
+    const wrong = faults.filter(isHybrid).map(({ fault }) => fault);
+    expect(wrong).toEqual(['drop-instance-sums', 'count-instances']);
   });
 
   it('shard parameters along with every axis, with every recomputation and model', () => {

@@ -1,12 +1,13 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { gunzipSync } from 'node:zlib';
 import { afterAll, describe, expect, it } from 'vitest';
 import { createTokenizer } from './create-tokenizer.js';
 
 // tooling/fixtures/make-tokenizer-json-fixtures.py makes the fixtures.
 const { cases } = JSON.parse(
-  readFileSync(new URL('../fixtures/tokenizer-json.json', import.meta.url), 'utf8'),
+  gunzipSync(readFileSync(new URL('../fixtures/tokenizer-json.json.gz', import.meta.url))).toString(),
 ) as {
   cases: { name: string; json: object; encoded: [string, number[]][]; decoded: [number[], string][] }[];
 };

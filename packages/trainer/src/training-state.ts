@@ -14,6 +14,7 @@ import type { MeshAxis } from '@mtl/layout';
 import {
   copiesAlong,
   type FlatRange,
+  instancesGroup,
   type KeptValues,
   type LossScaler,
   listOwnedParts,
@@ -415,8 +416,7 @@ function replicaNumbers(
       const turn = assigned.indexOf(Math.min(...assigned));
       assigned[turn]! += parameter.size;
       let [replica, scale] = isDivided(parameter) ? [0, 1] : [(rank - turn + size) % size, size];
-      for (const axis of parameter.copiedOver) {
-        const copies = copiesAlong(groups, axis);
+      for (const copies of listCopies(parameter, groups)) {
         replica += (copies?.rank ?? 0) * scale;
         scale *= copies?.size ?? 1;
       }
@@ -425,17 +425,26 @@ function replicaNumbers(
   );
 }
 
+/** Returns the groups of ranks that hold the same part of a parameter, apart from the group of its store. */
+const listCopies = (
+  { copiedOver, placement }: Parameter,
+  groups: ParallelGroups,
+): readonly (ProcessGroup | undefined)[] => [
+  ...copiedOver.map((axis) => copiesAlong(groups, axis)),
+  instancesGroup(groups, placement.view),
+];
+
 /**
  * Returns the replica number of a value that is complete on every rank with a slice or copy of its parameter:
  * 0 on the rank that saves it.
  */
 function replicaOfWhole(
-  { copiedOver, placement }: Parameter,
+  parameter: Parameter,
   { groups, group }: { readonly groups: ParallelGroups; readonly group: ProcessGroup | undefined },
 ): number {
-  const axes = [...copiedOver, ...(Object.keys(placement.sharded) as MeshAxis[])];
-  const others = axes.map((axis) => copiesAlong(groups, axis));
-  return [group, ...others].reduce(
+  const sharded = Object.keys(parameter.placement.sharded) as MeshAxis[];
+  const others = sharded.map((axis) => copiesAlong(groups, axis));
+  return [group, ...listCopies(parameter, groups), ...others].reduce(
     ({ replica, scale }, each) => ({
       replica: replica + (each?.rank ?? 0) * scale,
       scale: scale * (each?.size ?? 1),

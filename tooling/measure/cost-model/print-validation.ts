@@ -1,5 +1,6 @@
 // Prints, as Markdown, the errors of each set, separately for fitted and held-out rows. Also prints, for
-// every row, the components of the predicted time. Usage: npm run dev -- papers-steps
+// every row, the components of the predicted time. Usage: npm run dev -- papers-steps, or npm run dev --
+// papers-steps TEXT for the sets whose names contain TEXT, such as FSDP
 import { axisFacts, communicationParts } from '@mtl/layout';
 import { predictStepTime, type StepBreakdown } from '../../../packages/cost-model/src/index.js';
 import { stepOfRow, summarizeErrors } from '../../../packages/cost-model/test/support/measured-row.js';
@@ -16,10 +17,13 @@ const kinds = {
   optimizer: 'optimizer',
 } satisfies Record<keyof StepBreakdown, string>;
 
-const rows = paperRows.map((row) => {
-  const { seconds, breakdown } = predictStepTime(stepOfRow(row));
-  return { ...row, predicted: seconds, breakdown };
-});
+const [only = ''] = process.argv.slice(2);
+const rows = paperRows
+  .filter(({ set }) => set.includes(only))
+  .map((row) => {
+    const { seconds, breakdown } = predictStepTime(stepOfRow(row));
+    return { ...row, predicted: seconds, breakdown };
+  });
 
 printTable(
   ['set', 'rows', 'number', 'mean error', 'largest error'],

@@ -5,6 +5,7 @@
  * of a rank.
  *   npm run dev -- parallel-steps [--preset gpt2-124m] [--dtype bfloat16] [--ranks 2] [--repeat 3] [--iters 4]
  *     [--only pp] [--matmul-library own|oneDNN] [--log FILE]
+ * Sharded gradients and parameters are compared with the distributed optimizer.
  * A pipeline, split by work, is compared with a single process that accumulates the same number of
  * micro-batches, times 1 / (1 + bubble). The bubble is the share of a step that the schedule cannot use, (p -
  * 1) / m. First checks that all layouts have the losses of a single process. Then the layouts take turns, and
@@ -36,6 +37,7 @@ const { ranks } = values;
 const numMicroBatches = 8;
 const inSteps = ['--micro-batches', String(numMicroBatches)];
 const one = `one process, ${ranks} threads`;
+const distributed = `dp ${ranks}, distributed optimizer`;
 const accumulating = `${one}, ${numMicroBatches} micro-batches`;
 /**
  * The layouts. Each names the layout with which it is compared, and the share of time that its pipeline
@@ -46,7 +48,12 @@ const allLayouts = [
   { name: `tp ${ranks}`, flags: ['--tp', ranks] },
   { name: `tp ${ranks}, sequence parallel`, flags: ['--tp', ranks, '--sequence-parallel'] },
   { name: `dp ${ranks}`, flags: [] },
-  { name: `dp ${ranks}, distributed optimizer`, flags: ['--distributed-optimizer'] },
+  { name: distributed, flags: ['--sharding', 'optim'] },
+  ...['optim_grads', 'optim_grads_params'].map((strategy) => ({
+    name: `dp ${ranks}, ${strategy}`,
+    flags: ['--sharding', strategy],
+    reference: distributed,
+  })),
   { name: accumulating, numProcesses: 1, flags: ['--threads', ranks, ...inSteps] },
   {
     name: `pp ${ranks}, 1f1b`,
@@ -57,7 +64,7 @@ const allLayouts = [
 ];
 const isReference = ({ name }) => name === one || name === accumulating;
 const compared = allLayouts.filter((layout) => !isReference(layout) && layout.name.startsWith(values.only));
-const references = new Set(compared.map(({ reference = one }) => reference));
+const references = new Set([one, ...compared.map(({ reference = one }) => reference)]);
 const layouts = allLayouts.filter((layout) => references.has(layout.name) || compared.includes(layout));
 /**
  * The least allowed throughput, as a share of the throughput of a single process with the same number of

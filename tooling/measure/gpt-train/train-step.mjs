@@ -9,8 +9,9 @@
  * On a GPU, also prints the milliseconds of a step in which the host does not wait for the GPU's results. If
  * they equal the milliseconds of the step, the GPU waits for the host. Under `mtl run`, the ranks share the
  * same batch: --tp N, --sequence-parallel, --cp N, --cp-comm-type p2p|all_gather|a2a,
- * --distributed-optimizer, and in a pipeline --pp N, --schedule NAME, --micro-batches N. Rank 0 also prints
- * the time that a step waits for communication, and the communicated bytes.
+ * --sharding no_shard|optim|optim_grads|optim_grads_params, and in a pipeline --pp N, --schedule NAME,
+ * --micro-batches N. Rank 0 also prints the time that a step waits for communication, and the communicated
+ * bytes.
  */
 import { cpus } from 'node:os';
 import { parseArgs } from 'node:util';
@@ -33,7 +34,7 @@ import {
   paddedVocabularySize,
   partitionLayers,
 } from '@mtl/models';
-import { AdamwOptimizer, createStores, LossScaler, NumMicroBatches } from '@mtl/optimizer';
+import { AdamwOptimizer, createStores, LossScaler, NumMicroBatches, storeOfStrategy } from '@mtl/optimizer';
 import { GraphedStage, Pipeline } from '@mtl/pipeline';
 import { buildSchedule, oneStage } from '@mtl/pipeline/schedules';
 import { TrainingProcesses } from '@mtl/runs';
@@ -58,7 +59,8 @@ const { values } = parseArgs({
     /** Micro-batches of a step on each data-parallel rank. */
     'micro-batches': { type: 'string', default: '1' },
     'sequence-parallel': { type: 'boolean', default: false },
-    'distributed-optimizer': { type: 'boolean', default: false },
+    /** Megatron-LM's name of a store of parameters. */
+    sharding: { type: 'string', default: 'no_shard' },
     /** The dtype of both moments of AdamW. */
     states: { type: 'string', default: 'float32' },
     /** The dtype of main gradients. */
@@ -129,7 +131,7 @@ const layers = partitionLayers({
   layout: 'balanced',
   work: gptEmbeddingAndHeadCost(model, sequenceLength),
 });
-const { stages, parameters } = buildGptStages({
+const { stages, parameters, units } = buildGptStages({
   model,
   device,
   dtype,
@@ -167,11 +169,12 @@ const pipeline = new Pipeline({
   replicas: values['sequence-parallel'] ? undefined : groups.tp,
 });
 const stores = createStores(parameters, {
-  kind: values['distributed-optimizer'] ? 'zero1' : 'replicated',
+  kind: storeOfStrategy(values.sharding),
   device,
   dtype,
   groups,
   chunks: new Map([...stages].map(([chunk, stage]) => [chunk, stage.parameters])),
+  units,
   storesRemainders: values.remainders,
   gradientDtype: values.gradients,
   seed: 1234,

@@ -33,7 +33,7 @@ const rows = [
   row('model parallel: tp 4', { tp: 4, paper: '82 %' }),
   row('model parallel: tp 8', { tp: 8, paper: '77 %' }),
   row('model + data parallel: dp 2', { dp: 2, paper: '96 %' }),
-  row('model + data parallel: dp 2, distributed optimizer', { dp: 2, flags: ['--distributed-optimizer'] }),
+  row('model + data parallel: dp 2, distributed optimizer', { dp: 2, flags: ['--sharding', 'optim'] }),
   row('model + data parallel: tp 2 x dp 2', { tp: 2, dp: 2, paper: '83 %' }),
   row('model + data parallel: tp 4 x dp 2', { tp: 4, dp: 2, paper: '79 %' }),
 ];

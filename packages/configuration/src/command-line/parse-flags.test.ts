@@ -89,7 +89,7 @@ describe('parseFlags', () => {
       'error[MTL_FLAG_REPEATED]: --recompute-granularity full and --recompute-activations contradict each other',
     ],
     [
-      '--num-distributed-optimizer-instances 1 --num-distributed-optimizer-instances 2',
+      '--outer-dp-sharding-strategy no_shard --outer-dp-sharding-strategy optim',
       'error[MTL_FLAG_UNSUPPORTED]',
     ],
     ['--bf16 --no-bf16', 'error[MTL_FLAG_REPEATED]: --bf16 and --no-bf16 contradict each other'],
@@ -255,7 +255,7 @@ describe("a flag of Megatron-LM's that there is no use for", () => {
       '--tp-comm-overlap-cfg x.yaml on the command line has no effect: the schedule and the layers decide',
     ],
     ['--high-priority-stream-groups a b', '--high-priority-stream-groups a b on'],
-    ['--num-distributed-optimizer-instances 1', 'has no effect: that is how it always is here'],
+    ['--outer-dp-sharding-strategy no_shard', 'has no effect: that is how it always is here'],
     ['--apply-layernorm-1p', 'has no effect: the weights of norms have no weight decay'],
     ['--grad-reduce-in-bf16', 'has no effect: gradients are reduced in the precision of --main-grads-dtype'],
     ['--profile', 'has no effect: profiles change no result; --profile-steps FIRST LAST records one'],
@@ -367,10 +367,10 @@ describe('--config and --preset', () => {
   });
 
   it('says what in a file has no effect', () => {
-    const path = file('run.yaml', 'use_flash_attn: true\nnum-distributed-optimizer-instances: 1\n');
+    const path = file('run.yaml', 'use_flash_attn: true\nouter-dp-sharding-strategy: no_shard\n');
     expect(parse(`--config ${path}`).notices).toEqual([
       expect.stringContaining(`--use-flash-attn in ${path} has no effect`),
-      expect.stringContaining('--num-distributed-optimizer-instances 1'),
+      expect.stringContaining('--outer-dp-sharding-strategy no_shard'),
     ]);
   });
 

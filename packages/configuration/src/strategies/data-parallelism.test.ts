@@ -1,3 +1,4 @@
+import { listMembers } from '@mtl/layout';
 import { storeOfStrategy, stores } from '@mtl/optimizer';
 import { expect, it } from 'vitest';
 import { configure, withFlags } from '../../test/support/configure.js';
@@ -5,7 +6,15 @@ import { refusals } from '../../test/support/refusals.js';
 import { resolveFlags } from '../command-line/resolve-flags.js';
 import { configure as configureOptions } from '../options/configure.js';
 import { FlagReader } from '../validation/flag-reader.js';
-import { optimizerSharing, savingsOfLayout, searchedSettings, undivided } from './strategies.js';
+import {
+  groupsOfRun,
+  layoutText,
+  meshOfRun,
+  optimizerSharing,
+  savingsOfLayout,
+  searchedSettings,
+  undivided,
+} from './strategies.js';
 
 const configureParallel = (line: string, worldSize = 2) => configure(withFlags(line), worldSize).parallel;
 
@@ -82,8 +91,83 @@ it('selects a store by each name of Megatron-LM', () => {
   ]);
 });
 
+const experts = '--num-experts 8 --expert-model-parallel-size 2';
+
+it.each([
+  ['--num-distributed-optimizer-instances 1', 4, undefined],
+  ['--num-distributed-optimizer-instances 2 --use-distributed-optimizer', 4, 2],
+  ['--num-distributed-optimizer-instances 4 --data-parallel-sharding-strategy optim_grads', 4, 4],
+  ['--num-distributed-optimizer-instances 2 --use-megatron-fsdp', 4, 2],
+  // context-parallel ranks sum gradients too
+  ['--num-distributed-optimizer-instances 4 --use-megatron-fsdp --context-parallel-size 2', 4, 4],
+  [`--num-distributed-optimizer-instances 2 --use-megatron-fsdp ${experts}`, 4, 2],
+])('takes a number of instances: %s', (line, worldSize, numInstances) => {
+  const parallel = configureParallel(line, worldSize);
+  expect(parallel.numDistributedOptimizerInstances).toBe(numInstances);
+  expect('numDistributedOptimizerInstances' in parallel).toBe(numInstances !== undefined);
+  expect(layoutText(parallel).endsWith(`, states in ${numInstances} instances`)).toBe(
+    numInstances !== undefined,
+  );
+});
+
+it('makes blocks of neighbours instances, and groups of the ranks with the same shares', () => {
+  const listGroups = (line: string, rank: number) => {
+    const parallel = configureParallel(`--use-distributed-optimizer ${line}`, 8);
+    const mesh = meshOfRun(parallel);
+    const groups = groupsOfRun(mesh, { parallel });
+    return ['dp', 'dense', 'dpInstances', 'expert', 'edpInstances'].map((role) => {
+      const group = groups[role];
+      expect(group?.countsAs ?? 'dp').toBe('dp');
+      return group && listMembers(group.declaration, { mesh, rank });
+    });
+  };
+  const all = [0, 1, 2, 3, 4, 5, 6, 7];
+  expect(listGroups('', 5)).toEqual([all, all, undefined, all, undefined]);
+  const two = '--num-distributed-optimizer-instances 2';
+  expect(listGroups(two, 5)).toEqual([all, [4, 5, 6, 7], [1, 5], [4, 5, 6, 7], [1, 5]]);
+  expect(listGroups(`${two} --tensor-model-parallel-size 2`, 5)).toEqual([
+    [1, 3, 5, 7],
+    [5, 7],
+    [1, 5],
+    [5, 7],
+    [1, 5],
+  ]);
+  expect(listGroups(`${two} --context-parallel-size 2`, 5)).toEqual([
+    [1, 3, 5, 7],
+    [4, 5, 6, 7],
+    [1, 5],
+    [4, 5, 6, 7],
+    [1, 5],
+  ]);
+  expect(listGroups(`${two} ${experts}`, 5)).toEqual([all, [4, 5, 6, 7], [1, 5], [5, 7], [1, 5]]);
+});
+
 refusals(
   [
+    [
+      '--num-distributed-optimizer-instances 2',
+      2,
+      'MTL_FLAG_NEEDS',
+      /has instances only of a store that divides states over ranks; expected --use-distributed-optimizer/,
+    ],
+    [
+      '--num-distributed-optimizer-instances 2 --data-parallel-sharding-strategy no_shard',
+      2,
+      'MTL_FLAG_NEEDS',
+      /--num-distributed-optimizer-instances 2 .*add --use-distributed-optimizer or leave/s,
+    ],
+    [
+      '--num-distributed-optimizer-instances 3 --use-distributed-optimizer',
+      4,
+      'MTL_OPTIMIZER_INSTANCES',
+      /3 does not divide the 4 ranks that sum gradients \(data 4\); expected 2 or 4/,
+    ],
+    [
+      `--num-distributed-optimizer-instances 4 --use-megatron-fsdp ${experts}`,
+      4,
+      'MTL_OPTIMIZER_INSTANCES',
+      /4 does not divide the 2 ranks with copies of the same experts; expected 2/,
+    ],
     [
       '--use-distributed-optimizer --data-parallel-sharding-strategy no_shard',
       2,
@@ -115,26 +199,43 @@ refusals(
       /has parameters to gather only when they are split/,
     ],
   ],
-  { numAdvised: 0 },
+  { numAdvised: 2 },
 );
 
-it('lets a search try every store that keeps values and gradients, those that divide most first, with its flags', () => {
+it('lets a search try every store, those that reduce gradients once first, with its flags', () => {
   const setting = searchedSettings.find(({ key }) => key === 'dataParallelShardingStrategy')!;
   const sizes = { tp: 1, cp: 1, dp: 2, pp: 1, etp: 1, ep: 1, edp: 2 };
-  const tried = setting.choices(sizes);
-  expect(tried).toEqual(
-    Object.values(stores)
-      .filter(({ divides }) => !(divides as readonly string[]).includes('gradients'))
-      .map(({ shardingStrategy }) => shardingStrategy)
-      .toReversed(),
-  );
-  expect(setting.choices({ ...sizes, dp: 1 })).toEqual(['no_shard']);
+  const tried = setting.choices(sizes, {});
+  expect(tried).toEqual(['optim', 'no_shard', 'optim_grads', 'optim_grads_params']);
+  expect(tried).toHaveLength(Object.keys(stores).length);
+  expect(setting.choices({ ...sizes, dp: 1 }, {})).toEqual(['no_shard']);
   for (const value of tried) {
     const flags = Object.entries(setting.flags(value)).map(([flag, on]) =>
       on === true ? `--${flag}` : `--${flag} ${on}`,
     );
     expect(configureParallel(flags.join(' ')).dataParallelShardingStrategy).toBe(value);
   }
+});
+
+it('reads the store that flags mean, and leaves it open where fully sharded parameters are turned off', () => {
+  const setting = searchedSettings.find(({ key }) => key === 'dataParallelShardingStrategy')!;
+  expect(setting.given('use-megatron-fsdp', true)).toBe('optim_grads_params');
+  expect(setting.given('use-megatron-fsdp', false)).toBeUndefined();
+  expect(setting.given('use-distributed-optimizer', false)).toBe('no_shard');
+});
+
+it('lets a search overlap what a store communicates once a step, and nothing else', () => {
+  const sizes = { tp: 1, cp: 1, dp: 2, pp: 1, etp: 1, ep: 1, edp: 2 };
+  const overlapped = (dataParallelShardingStrategy: string, dp = 2): string[] =>
+    searchedSettings
+      .filter(({ key }) => key.startsWith('overlap'))
+      .filter(({ choices }) => choices({ ...sizes, dp }, { dataParallelShardingStrategy }).includes(true))
+      .map(({ flags }) => Object.keys(flags(true)).join(' '));
+  expect(overlapped('no_shard')).toEqual(['overlap-grad-reduce']);
+  expect(overlapped('optim')).toEqual(['overlap-grad-reduce', 'overlap-param-gather']);
+  expect(overlapped('optim_grads')).toEqual(['overlap-param-gather']);
+  expect(overlapped('optim_grads_params')).toEqual([]);
+  expect(overlapped('optim', 1)).toEqual([]);
 });
 
 it('knows which changes of a layout save memory', () => {
@@ -146,10 +247,15 @@ it('knows which changes of a layout save memory', () => {
     'use-distributed-optimizer': true,
   });
   expect(listSavings('--tensor-model-parallel-size 2', 2)).toContainEqual({ 'sequence-parallel': true });
+  const inFour = '--use-distributed-optimizer --num-distributed-optimizer-instances 4';
+  expect(listSavings(inFour, 4).filter((values) => 'num-distributed-optimizer-instances' in values)).toEqual(
+    [2, 1].map((number) => ({ 'num-distributed-optimizer-instances': number })),
+  );
 });
 
 it('leaves a layout whole that was divided', () => {
-  const line = '--use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather';
+  const line =
+    '--use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather --num-distributed-optimizer-instances 2';
   const whole = undivided(configureParallel(line));
   expect(whole).toEqual(configureParallel(''));
 });

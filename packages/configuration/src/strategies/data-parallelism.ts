@@ -1,6 +1,14 @@
-import { ConfigurationError } from '@mtl/errors';
-import { axisFacts, reductionAxes } from '@mtl/layout';
+import { ConfigurationError, nearestDivisors } from '@mtl/errors';
 import {
+  axisFacts,
+  isDenseAxis,
+  type MeshCoordinates,
+  type MeshView,
+  meshViews,
+  reductionAxes,
+} from '@mtl/layout';
+import {
+  instanceRoles,
   type ListedStore,
   type ShardingStrategy,
   shardingStrategies,
@@ -8,9 +16,19 @@ import {
   stores,
   type TrainingState,
 } from '@mtl/optimizer';
-import { choice, toggle } from '../flags/flag-kinds.js';
+import { choice, count, toggle } from '../flags/flag-kinds.js';
 import type { FlagValues } from '../flags/flag-values.js';
-import { type AxisSize, type FlagsOf, numAlong, strategy } from './strategy.js';
+import {
+  type AxisSize,
+  axesOfStage,
+  type FlagsOf,
+  greatestCommonDivisor,
+  listDivisors,
+  numAlong,
+  type SearchedSetting,
+  type StrategyCall,
+  strategy,
+} from './strategy.js';
 
 const wordsOfStates: Readonly<Record<TrainingState, string>> = {
   parameters: 'parameters',
@@ -42,6 +60,10 @@ const flags = {
   'use-megatron-fsdp': toggle(
     `Fully sharded parameters: means --data-parallel-sharding-strategy ${fullySharded} unless that flag is given.`,
   ),
+  'num-distributed-optimizer-instances': count(
+    'Blocks of data-parallel ranks (hybrid sharding): the ranks of a block divide states, and all blocks have the same states; above 1 it needs a store that divides.',
+    { defaultText: '1' },
+  ),
   'overlap-grad-reduce': toggle('Reduces gradients over data-parallel ranks while the backward pass runs.'),
   'overlap-param-gather': toggle(
     'Gathers updated parameters while the forward pass runs; needs --use-distributed-optimizer.',
@@ -66,11 +88,22 @@ const dividesState = ({ divides }: ListedStore): boolean => divides.includes('op
 const storeOfSwitch = (isDistributed: boolean): ListedStore =>
   Object.values(stores).find((store) => dividesState(store) === isDistributed)!;
 
-/** Returns the flags that request a store. */
+/**
+ * Returns the stores that a search tries, in the order in which it prefers equally fast layouts: first the
+ * stores that reduce gradients once a step, and among them the store that divides most.
+ */
+function searchedStrategies(): readonly ShardingStrategy[] {
+  const names = shardingStrategies as readonly ShardingStrategy[];
+  const isReducedOnce = (name: ShardingStrategy): boolean =>
+    !storeOfStrategy(name).divides.includes('gradients');
+  return [...names.filter(isReducedOnce).toReversed(), ...names.filter((name) => !isReducedOnce(name))];
+}
+
+/** Returns the flags that request a store, with the same meaning in Megatron-LM. */
 function flagsOfStore({ shardingStrategy }: ListedStore): Readonly<Record<string, unknown>> {
   if (shardingStrategy === storeOfSwitch(false).shardingStrategy) return {};
   if (shardingStrategy === storeOfSwitch(true).shardingStrategy) return { 'use-distributed-optimizer': true };
-  return { 'data-parallel-sharding-strategy': shardingStrategy };
+  return { 'use-megatron-fsdp': true, 'data-parallel-sharding-strategy': shardingStrategy };
 }
 
 /**
@@ -92,6 +125,37 @@ function wordsOfStore({ shardingStrategy }: ListedStore): string | undefined {
   return shardingStrategy === storeOfSwitch(true).shardingStrategy
     ? 'distributed optimizer'
     : shardingStrategy;
+}
+
+/** Returns whether gradients are summed over several ranks. */
+const hasReplicas = (sizes: MeshCoordinates): boolean => reductionAxes.dense.some((axis) => sizes[axis] > 1);
+
+/** Returns the setting of a switch that overlaps communication of some stores with passes. */
+function overlapSetting(
+  key: 'overlapGradReduce' | 'overlapParamGather',
+  {
+    flag,
+    words,
+    canOverlap,
+  }: {
+    readonly flag: keyof typeof flags;
+    readonly words: string;
+    readonly canOverlap: (store: ListedStore) => boolean;
+  },
+): SearchedSetting {
+  return {
+    key,
+    changesPasses: false,
+    choices: (sizes, { dataParallelShardingStrategy: strategyName }) =>
+      hasReplicas(sizes) && canOverlap(storeOfStrategy(strategyName as ShardingStrategy))
+        ? [true, false]
+        : [false],
+    givenBy: [flag],
+    given: (_, value) => value,
+    flags: (value) => (value === true ? { [flag]: true } : {}),
+    recorded: (value) => (value === true ? { [key]: true } : {}),
+    words: (value) => (value === true ? words : undefined),
+  };
 }
 
 /**
@@ -134,8 +198,17 @@ export const dataParallelism = strategy<typeof flags, DataParallelConfiguration>
         'has parameters to gather only when they are split',
       );
     }
+    const numInstances = given.get('num-distributed-optimizer-instances') ?? 1;
+    if (numInstances > 1 && store.divides.length === 0) {
+      given.needs(
+        'num-distributed-optimizer-instances',
+        '--use-distributed-optimizer',
+        'has instances only of a store that divides states over ranks',
+      );
+    }
     return {
       dataParallelSize,
+      ...(numInstances === 1 ? {} : { numDistributedOptimizerInstances: numInstances }),
       dataParallelShardingStrategy: store.shardingStrategy as ShardingStrategy,
       useDistributedOptimizer,
       useMegatronFsdp: given.required('use-megatron-fsdp'),
@@ -143,25 +216,48 @@ export const dataParallelism = strategy<typeof flags, DataParallelConfiguration>
       overlapParamGather,
     };
   },
-  groups: () => ({ dp: ['dp'], dense: reductionAxes.dense, expert: reductionAxes.expert }),
+  complete: ({ numDistributedOptimizerInstances: numInstances = 1 }, call) => {
+    checkInstances(call, numInstances);
+    return {};
+  },
+  groups: ({ mesh, fields: { numDistributedOptimizerInstances: numInstances = 1 } }) => {
+    const { dense, expert } = reductionAxes;
+    if (numInstances === 1) return { dp: ['dp'], dense, expert };
+    const ofViews = (Object.keys(meshViews) as MeshView[]).flatMap((view) => {
+      const axes = reductionAxes[view];
+      const blockSize = axes.reduce((product, axis) => product * mesh.sizes[axis], 1) / numInstances;
+      return [
+        [view, { axes, blockSize }],
+        [instanceRoles[view], { axes, blockSize, across: true }],
+      ] as const;
+    });
+    return { dp: ['dp'], ...Object.fromEntries(ofViews) };
+  },
   settings: [
     {
       key: 'dataParallelShardingStrategy',
       changesPasses: false,
-      choices: (sizes) =>
-        reductionAxes.dense.every((axis) => sizes[axis] === 1)
-          ? shardingStrategies.slice(0, 1)
-          : // estimates of layouts have no communication of units during passes
-            shardingStrategies
-              .filter((name) => !storeOfStrategy(name).divides.includes('gradients'))
-              .toReversed(),
-      givenBy: ['data-parallel-sharding-strategy', 'use-distributed-optimizer'],
-      given: (flag, value) =>
-        flag === 'use-distributed-optimizer' ? storeOfSwitch(value === true).shardingStrategy : value,
+      choices: (sizes) => (hasReplicas(sizes) ? searchedStrategies() : shardingStrategies.slice(0, 1)),
+      givenBy: ['data-parallel-sharding-strategy', 'use-megatron-fsdp', 'use-distributed-optimizer'],
+      given: (flag, value) => {
+        if (flag === 'use-megatron-fsdp') return value === true ? fullySharded : undefined;
+        return flag === 'use-distributed-optimizer' ? storeOfSwitch(value === true).shardingStrategy : value;
+      },
       flags: (value) => flagsOfStore(storeOfStrategy(value as ShardingStrategy)),
       recorded: (value) => recordedStore(storeOfStrategy(value as ShardingStrategy)),
       words: (value) => wordsOfStore(storeOfStrategy(value as ShardingStrategy)),
     },
+    overlapSetting('overlapGradReduce', {
+      flag: 'overlap-grad-reduce',
+      words: 'overlapped reduction',
+      // a store that divides gradients reduces them during passes without the flag
+      canOverlap: ({ divides }) => !divides.includes('gradients'),
+    }),
+    overlapSetting('overlapParamGather', {
+      flag: 'overlap-param-gather',
+      words: 'overlapped gather',
+      canOverlap: (store) => dividesState(store) && !store.divides.includes('parameters'),
+    }),
   ],
   savings: [
     {
@@ -169,16 +265,30 @@ export const dataParallelism = strategy<typeof flags, DataParallelConfiguration>
       costs: 'nothing',
       values: ({ fields, sizes }) => (!fields.useDistributedOptimizer && sizes.dp > 1 ? [true] : []),
     },
+    {
+      flag: 'num-distributed-optimizer-instances',
+      costs: 'little',
+      values: ({ fields: { numDistributedOptimizerInstances: numInstances = 1 } }) =>
+        listDivisors(numInstances).slice(0, -1).toReversed(),
+    },
   ],
   undivided: {
     dataParallelShardingStrategy: storeOfSwitch(false).shardingStrategy as ShardingStrategy,
     useDistributedOptimizer: false,
     useMegatronFsdp: false,
+    numDistributedOptimizerInstances: undefined,
     overlapGradReduce: false,
     overlapParamGather: false,
   },
-  ofOptimizer: ({ dataParallelShardingStrategy, overlapGradReduce, overlapParamGather }) => ({
+  ofOptimizer: ({
+    dataParallelShardingStrategy,
+    numDistributedOptimizerInstances: numInstances = 1,
+    overlapGradReduce,
+    overlapParamGather,
+  }) => ({
     store: storeOfStrategy(dataParallelShardingStrategy),
+    numInstances,
+    flagOfInstances: 'num-distributed-optimizer-instances',
     overlapGradientReduction: overlapGradReduce,
     flagOfReduction: 'overlap-grad-reduce',
     overlapParameterGather: overlapParamGather,
@@ -224,6 +334,35 @@ function storeBy(given: FlagsOf<typeof flags>): ListedStore {
     });
   }
   return store;
+}
+
+/**
+ * Checks that the ranks which sum gradients can be divided into instances, the copies of experts as well.
+ *
+ * @throws ConfigurationError `MTL_OPTIMIZER_INSTANCES` with the possible numbers
+ */
+function checkInstances({ flags: given, axes }: StrategyCall<typeof flags>, numInstances: number): void {
+  const stage = axesOfStage(axes);
+  const summing = stage.filter(({ axis }) => axisFacts[axis].isSummed);
+  const numRanks = numAlong(summing);
+  const sharing = axes.filter(({ axis }) => !isDenseAxis(axis));
+  const numCopies = sharing.length === 0 ? numRanks : numAlong(stage) / numAlong(sharing);
+  if (numRanks % numInstances === 0 && numCopies % numInstances === 0) return;
+  const nearest = nearestDivisors(greatestCommonDivisor(numRanks, numCopies), numInstances);
+  const words = summing.map(({ word, size }) => `${word} ${size}`).join(' x ');
+  const what =
+    numRanks % numInstances === 0
+      ? `${numCopies} ranks with copies of the same experts`
+      : `${numRanks} ranks that sum gradients (${words})`;
+  throw new ConfigurationError(
+    'MTL_OPTIMIZER_INSTANCES',
+    `${given.written('num-distributed-optimizer-instances')} does not divide the ${what}`,
+    {
+      expected: nearest.join(' or '),
+      remedy: `pass --num-distributed-optimizer-instances ${nearest.at(0)}`,
+      details: { numInstances, numRanks, numCopies, nearest },
+    },
+  );
 }
 
 /**

@@ -111,6 +111,7 @@ export type AxisSizes = Pick<
   | 'hierarchicalContextParallelSizes'
   | 'pipelineModelParallelSize'
   | 'dataParallelSize'
+  | 'numDistributedOptimizerInstances'
   | 'expertModelParallelSize'
   | 'expertTensorParallelSize'
 >;
@@ -292,7 +293,7 @@ export function numSharesOfBatch(parallel: AxisSizes): number {
 /** The settings of a layout, in addition to sizes, that a search varies, by key. */
 export type SearchedSettings = Pick<
   StrategyConfiguration,
-  'sequenceParallel' | 'dataParallelShardingStrategy'
+  'sequenceParallel' | 'dataParallelShardingStrategy' | 'overlapGradReduce' | 'overlapParamGather'
 >;
 
 /** The settings that a layout search varies in addition to sizes, in the order of `strategies`. */
@@ -371,7 +372,10 @@ export const dependsOnRouting = (parallel: StrategyConfiguration): boolean =>
 /** The settings of a layout that affect the optimizer. */
 export type OptimizedLayout = Pick<
   StrategyConfiguration,
-  'dataParallelShardingStrategy' | 'overlapGradReduce' | 'overlapParamGather'
+  | 'dataParallelShardingStrategy'
+  | 'numDistributedOptimizerInstances'
+  | 'overlapGradReduce'
+  | 'overlapParamGather'
 >;
 
 /** Returns the optimizer options that follow from a run's layout. */
@@ -395,15 +399,18 @@ export function copyOfModel(parallel: AxisSizes): { readonly text: string; reado
 
 /**
  * Returns the layout as text, such as `tensor 2 x pipeline 1 x data 2`. If experts have another layout than
- * the rest of a layer, it is appended: `tensor 1 x pipeline 1 x data 4, experts: expert 2 x data 2`.
+ * the rest of a layer, it is appended: `tensor 1 x pipeline 1 x data 4, experts: expert 2 x data 2`. If each
+ * of several blocks of ranks has all states, their number follows: `states in 2 instances`.
  */
 export function layoutText(parallel: AxisSizes): string {
   const dense = axesOfRun(parallel).filter(({ axis }) => isDenseAxis(axis));
   const { sizes } = meshOfRun(parallel);
-  if (sizes.ep === 1 && sizes.etp === sizes.tp) return formatAxes(dense);
+  const { numDistributedOptimizerInstances: numInstances = 1 } = parallel;
+  const ending = numInstances === 1 ? '' : `, states in ${numInstances} instances`;
+  if (sizes.ep === 1 && sizes.etp === sizes.tp) return `${formatAxes(dense)}${ending}`;
   const copies: AxisSize = { axis: 'edp', word: axisFacts.edp.word, size: sizes.edp };
   const experts = [...axesOfRun(parallel).filter(({ axis }) => !isDenseAxis(axis)), copies];
-  return `${formatAxes(dense)}, experts: ${formatAxes(experts.filter(({ size }) => size > 1))}`;
+  return `${formatAxes(dense)}, experts: ${formatAxes(experts.filter(({ size }) => size > 1))}${ending}`;
 }
 
 /** A group of processes, and the axis under which time predictions list the group's communication. */

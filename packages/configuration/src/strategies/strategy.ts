@@ -139,11 +139,17 @@ export interface SearchedSetting {
    * not apply to other values.
    */
   readonly changesPasses: boolean;
-  /** Returns the values to try for these sizes of axes, in order. */
-  choices(sizes: MeshCoordinates): readonly unknown[];
+  /**
+   * Returns the values to try for these sizes of axes, in order. `chosen` has the settings before this one in
+   * the order of `strategies`.
+   */
+  choices(sizes: MeshCoordinates, chosen: Readonly<Record<string, unknown>>): readonly unknown[];
   /** The flags that can set the setting, in the order of decreasing precedence. */
   readonly givenBy: readonly string[];
-  /** Returns the setting's value, given the value of one of these flags. */
+  /**
+   * Returns the setting's value, given the value of one of these flags; undefined if the value leaves the
+   * setting open.
+   */
   given(flag: string, value: unknown): unknown;
   /** Returns the flags that select a value of the setting. */
   flags(value: unknown): Readonly<Record<string, unknown>>;
@@ -172,12 +178,16 @@ export interface MemorySaving<Fields extends object> {
 }
 
 /**
- * The options of an optimizer that follow from the run's layout: the store of parameters, and overlapped
- * communication.
+ * The options of an optimizer that follow from the run's layout: the store of parameters, the blocks of ranks
+ * that divide states, and overlapped communication.
  */
 export interface OptimizerSharing
   extends Required<Pick<ModelOptimizerOptions, 'overlapGradientReduction' | 'overlapParameterGather'>> {
   readonly store: ListedStore;
+  /** The number of blocks of ranks that have all states. */
+  readonly numInstances: number;
+  /** The flag that sets the number of blocks. */
+  readonly flagOfInstances: string;
   /** The flag that requests the reduction of gradients during passes. */
   readonly flagOfReduction: string;
 }
@@ -299,7 +309,7 @@ export interface Strategy<
   /** The flags that can reduce the memory of processes. */
   readonly savings?: readonly MemorySaving<Fields>[];
   /** The values of settings that turn off optional sharding and overlap. */
-  readonly undivided?: Partial<Fields>;
+  readonly undivided?: { readonly [Key in keyof Fields]?: Fields[Key] | undefined };
   /** Returns true if the memory and work of a process depend on the routing of tokens to experts. */
   dependsOnRouting?(fields: Fields): boolean;
   /** Returns the optimizer options that follow from the strategy. Only one strategy has this function. */

@@ -75,6 +75,38 @@ describe('layerForward and layerBackward', () => {
     expect(collectiveBytes(layerBackward(sequence))).toBe(6 * bytes);
   });
 
+  it('recompute every second matmul of a block of Llama, but no attention, where the program does that', () => {
+    const software = { ...profile.software, selectiveRecomputation: 'alternate-matmuls' } as const;
+    const sizes = { block: 'llama', numQueryGroups: 8, ffnHiddenSize: 16_384, software } as const;
+    const llama = { ...shape, ...sizes, recomputation: 'selective' } as const;
+    // keys, the output projection, and one of gate and up
+    const again = (2 * n * h * (h * (8 / 64) + h + 16_384)) / t;
+    const backward = countFlops(layerBackward({ ...llama, recomputation: 'none' }));
+    expect(countFlops(layerBackward(llama))).toBe(backward + again);
+  });
+
+  it('moves the elements of norm, rotation and SwiGLU once for each kernel where nothing is fused', () => {
+    const software = { ...profile.software, fusesKernels: false };
+    const apart = { ...shape, block: 'llama', numQueryGroups: 64, ffnHiddenSize: 16_384, software } as const;
+    const bytes = (of: LayerShape): number =>
+      layerForward(of).reduce(
+        (sum, each) => (each.kind === 'kernel' && each.time === 'kernels' ? sum + each.bytes : sum),
+        0,
+      );
+    // two norms with 36 bytes instead of 4 an element, a rotation of queries and keys with 20 instead of 4,
+    // SwiGLU with 10 instead of 6, and dropout of two residual connections with 5 + 6 instead of 7
+    const more = 2 * 32 * n * h + (16 * 2 * n * h) / t + (4 * n * 16_384) / t + 2 * 4 * n * h;
+    expect(bytes(apart) - bytes({ ...apart, software: profile.software })).toBe(more);
+  });
+
+  it('gather no input again for weight gradients where the program keeps it', () => {
+    const software = { ...profile.software, keepsGatheredInputs: true };
+    const sequence = { ...shape, sequenceParallel: true };
+    expect(collectiveBytes(layerBackward({ ...sequence, software }))).toBe(
+      collectiveBytes(layerBackward(sequence)) - 2 * 2 * n * h,
+    );
+  });
+
   it('has no collectives on one rank', () => {
     const alone = { ...shape, tp: 1, group: { ...shape.group, size: 1 } };
     expect(collectiveBytes([...layerForward(alone), ...layerBackward(alone)])).toBe(0);

@@ -12,13 +12,13 @@ export function layerForward(shape: LayerShape): Operation[] {
   const reduce = make.collective('sum of ranks', sequenceParallel ? 'reduce-scatter' : 'all-reduce');
   const inParts = software.tensorOverlap === 'all';
   return [
-    make.kernel('norm', make.numOwnTokens * h, 4),
+    ...normForward(shape),
     ...overlap(inParts, gather, make.matmul('QKV', [n, qkv / t, h])),
     ...afterQkv(shape),
     ...attentionForward(shape),
     ...overlapResult(inParts, make.matmul('output projection', [n, h, h / t]), reduce),
     ...residualForward(shape),
-    make.kernel('norm', make.numOwnTokens * h, 4),
+    ...normForward(shape),
     ...overlap(inParts, gather, make.matmul('fc1', [n, fc1 / t, h])),
     ...activationForward(shape),
     ...overlapResult(inParts, make.matmul('fc2', [n, h, ffn / t]), reduce),
@@ -34,13 +34,38 @@ function afterQkv(shape: LayerShape): Operation[] {
   const { isLlama, qkv, keysAndValues } = blockSizes(shape);
   const make = new OperationMaker(shape);
   const outputs = isLlama ? qkv - keysAndValues / 2 : qkv;
-  return [make.kernel(isLlama ? 'rotary' : 'bias of QKV', (make.numTokens * outputs) / shape.tp, 4)];
+  const elements = (make.numTokens * outputs) / shape.tp;
+  if (!isLlama) return [make.kernel('bias of QKV', elements, 4)];
+  if (shape.software.fusesKernels) return [make.kernel('rotary', elements, 4)];
+  return [
+    make.kernel('rotary in fp32', elements, 6),
+    make.kernel('rotary', elements, 8),
+    make.kernel('rotary in 16 bits', elements, 6),
+  ];
+}
+
+/** Lists the norm before a sublayer: an RMS norm without fusion is a kernel for each of its operations. */
+function normForward(shape: LayerShape): Operation[] {
+  const make = new OperationMaker(shape);
+  const elements = make.numOwnTokens * shape.hiddenSize;
+  if (shape.software.fusesKernels || !blockSizes(shape).isLlama) return [make.kernel('norm', elements, 4)];
+  return [
+    make.kernel('norm in fp32', elements, 6),
+    make.kernel('squares', elements, 8),
+    make.kernel('mean', elements, 4),
+    make.kernel('norm', elements, 8),
+    make.kernel('norm in 16 bits', elements, 6),
+    make.kernel('scale of the norm', elements, 4),
+  ];
 }
 
 function activationForward(shape: LayerShape): Operation[] {
   const { isLlama, ffn } = blockSizes(shape);
   const make = new OperationMaker(shape);
   const elements = (make.numTokens * ffn) / shape.tp;
+  if (isLlama && !shape.software.fusesKernels) {
+    return [make.kernel('SiLU', elements, 4), make.kernel('product with the gate', elements, 6)];
+  }
   if (isLlama) return [make.kernel('SwiGLU', elements, 6)];
   if (shape.software.fusesKernels) return [make.kernel('bias and GeLU', elements, 4)];
   return [make.kernel('bias', elements, 4), make.kernel('GeLU', elements, 4)];
@@ -50,20 +75,51 @@ function activationBackward(shape: LayerShape): Operation[] {
   const { isLlama, ffn } = blockSizes(shape);
   const make = new OperationMaker(shape);
   const elements = (make.numTokens * ffn) / shape.tp;
+  if (isLlama && !shape.software.fusesKernels) {
+    return [
+      make.kernel('product with the gate backward', elements, 12),
+      make.kernel('SiLU backward', elements, 6),
+    ];
+  }
   if (isLlama) return [make.kernel('SwiGLU backward', elements, 10)];
   return [make.kernel('GeLU backward', elements, 6), make.kernel('gradient of the bias', elements, 2)];
 }
 
 /** Lists the operations of a layer's backward pass, after the operations that are recomputed. */
 export function layerBackward(shape: LayerShape): Operation[] {
-  const { recomputation } = shape;
+  const { recomputation, software } = shape;
+  const recomputed =
+    recomputation === 'selective' ? (software.selectiveRecomputation ?? 'attention') : undefined;
   return [
     ...(recomputation === 'full' ? layerForward(shape) : []),
+    ...(recomputed === 'alternate-matmuls' ? alternateForward(shape) : []),
     ...mlpBackward(shape),
-    ...(recomputation === 'selective' && shape.software.attention === 'stored-scores'
-      ? attentionForward(shape)
-      : []),
+    ...(recomputed === 'attention' && software.attention === 'stored-scores' ? attentionForward(shape) : []),
     ...selfAttentionBackward(shape),
+  ];
+}
+
+/**
+ * Lists the operations of a forward pass without every second matmul and without attention, which are kept.
+ * The matmuls are queries, keys, values, output projection, and the two or three of the MLP.
+ */
+function alternateForward(shape: LayerShape): Operation[] {
+  const { hiddenSize: h, tp: t, sequenceParallel } = shape;
+  const { isLlama, ffn, fc1, keysAndValues } = blockSizes(shape);
+  const make = new OperationMaker(shape);
+  const n = make.numTokens;
+  const gather = sequenceParallel ? make.collective('all-gather of sequences', 'all-gather') : [];
+  return [
+    ...normForward(shape),
+    ...gather,
+    ...(isLlama ? [make.matmul('keys', [n, keysAndValues / 2 / t, h])] : []),
+    ...afterQkv(shape),
+    make.matmul('output projection', [n, h, h / t]),
+    ...residualForward(shape),
+    ...normForward(shape),
+    ...gather,
+    isLlama ? make.matmul('up', [n, fc1 / 2 / t, h]) : make.matmul('fc2', [n, h, ffn / t]),
+    ...activationForward(shape),
   ];
 }
 
@@ -109,7 +165,8 @@ function columnParallelBackward(
   const { hiddenSize: h, sequenceParallel, software } = shape;
   const make = new OperationMaker(shape);
   const overlaps = software.tensorOverlap !== 'none';
-  const gather = sequenceParallel ? make.collective('all-gather of inputs', 'all-gather') : [];
+  const gathersInput = sequenceParallel && software.keepsGatheredInputs !== true;
+  const gather = gathersInput ? make.collective('all-gather of inputs', 'all-gather') : [];
   const reduce = make.collective('sum of gradients', sequenceParallel ? 'reduce-scatter' : 'all-reduce');
   const [weightGradient, ...rest] = make.weightGradient(`${name} weight gradient`, [outputs, h]);
   return [
@@ -155,8 +212,13 @@ function residualBackward(shape: LayerShape): Operation[] {
 function normBackward(shape: LayerShape): Operation[] {
   const make = new OperationMaker(shape);
   const elements = make.numOwnTokens * shape.hiddenSize;
+  const isApart = blockSizes(shape).isLlama && !shape.software.fusesKernels;
   return [
-    make.kernel('norm backward', elements, 6),
+    // without fusion: a product with the scale, the conversion to fp32, three products, two sums, and a
+    // conversion back
+    isApart
+      ? make.kernel('norm backward, kernel by kernel', elements, 60)
+      : make.kernel('norm backward', elements, 6),
     make.kernel('gradients of the norm', elements, 4),
     make.kernel('sum with the gradient of the residual', elements, 6),
   ];

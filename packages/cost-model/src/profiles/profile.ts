@@ -38,6 +38,12 @@ const listedSoftware = z.strictObject({
    * pieces.
    */
   tensorOverlap: z.enum(['none', 'backward', 'all']),
+  /**
+   * True if a column-parallel matmul keeps its gathered input for the weight gradient, false if the backward
+   * pass gathers the input again, with sequence parallelism (Korthikanti et al. 2022, section 4.2.2).
+   * Default: false.
+   */
+  keepsGatheredInputs: z.boolean().optional(),
   /** Messages between stages: `blocking` if a rank waits for them, `overlapped` if it computes meanwhile. */
   pipelineMessages: z.enum(['blocking', 'overlapped']),
   /** True if each tensor-parallel rank sends only its part of a message. */
@@ -49,6 +55,20 @@ const listedSoftware = z.strictObject({
   distributedOptimizer: z.boolean(),
   /** True if parameters are sharded, and each layer is gathered for every pass (ZeRO-3). */
   shardsParameters: z.boolean().optional(),
+  /** The communication of sharded parameters, if it differs from other collectives of the program. */
+  shardedParameters: z
+    .strictObject({
+      /** The fraction of the bandwidth of other collectives that gathers and reductions of layers reach. */
+      linkFactor: constant,
+      /** The fraction of the communication that computation can hide. */
+      overlap: constant,
+    })
+    .optional(),
+  /**
+   * The operations that selective recomputation computes again: attention between its matmuls, or every
+   * second matmul of a layer with the kernels between matmuls. Default: attention.
+   */
+  selectiveRecomputation: z.enum(['attention', 'alternate-matmuls']).optional(),
   /** The layouts that the program supports. A search offers no others. */
   layouts: z.strictObject({
     /** Schedules of pipelines; empty if the program has no pipeline. */

@@ -39,8 +39,8 @@ const matricesOfLayer = 4;
  * Returns the cost of sharded parameters (ZeRO-3). The forward and the backward pass gather each layer, and
  * the backward pass reduce-scatters its gradients. Together this is three times the size of the parameters
  * (Rajbhandari et al. 2020, section 7.2.2). The gather of the next layer overlaps with the computation of the
- * current one, so that a pass waits only for the part that takes longer. The cost is zero for programs with
- * replicated parameters.
+ * current one, so that a pass waits only for the part that takes longer, and for the part that the program
+ * never overlaps. The cost is zero for programs with replicated parameters.
  */
 export function shardedPasses(options: StepOptions, chunks: readonly ChunkPasses[]): ShardedPass[] {
   const { model, layout, profile } = options;
@@ -49,6 +49,12 @@ export function shardedPasses(options: StepOptions, chunks: readonly ChunkPasses
   if (software.shardsParameters !== true || group.size === 1) {
     return chunks.map(() => ({ forward: 0, backward: 0 }));
   }
+  const { linkFactor = { value: 1 }, overlap = { value: 1 } } = software.shardedParameters ?? {};
+  const exposed = (seconds: number, behind: number): number => {
+    const all = seconds / linkFactor.value;
+    const hidden = overlap.value * all;
+    return all - hidden + overlappedSeconds(hidden, { behind, profile });
+  };
   const counts = parameterCounts(model, layout.tp);
   const parts = (chunk: number): readonly SentParameters[] => {
     const numLayers = model.numLayers / chunks.length;
@@ -66,8 +72,8 @@ export function shardedPasses(options: StepOptions, chunks: readonly ChunkPasses
       profile,
     );
     return {
-      forward: overlappedSeconds(gather, { behind: passSeconds(passes.forward), profile }),
-      backward: overlappedSeconds(gather + scatter, { behind: passSeconds(passes.backward), profile }),
+      forward: exposed(gather, passSeconds(passes.forward)),
+      backward: exposed(gather + scatter, passSeconds(passes.backward)),
     };
   });
 }

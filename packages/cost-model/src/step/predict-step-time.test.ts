@@ -73,6 +73,30 @@ describe('predictStepTime', () => {
     );
   });
 
+  it('exposes the part of the communication of sharded parameters that a program never overlaps', () => {
+    const zero3 = listedProfile(loadProfile('a100-80gb-zero3'));
+    const predict = (linkFactor: number, overlap: number): number => {
+      const trial = { source: 'trial' };
+      const constants = {
+        linkFactor: { value: linkFactor, ...trial },
+        overlap: { value: overlap, ...trial },
+      };
+      const software = { ...zero3.software, shardedParameters: constants };
+      const replicas = { ...layout, tp: 1, pp: 1, dp: 512, globalBatchSize: 512 };
+      return predictStepTime({ model, layout: replicas, profile: { ...zero3, software } }).seconds;
+    };
+    const [all, none] = [predict(1, 1), predict(1, 1e-9)];
+    const communication = predict(0.5, 1e-9) - none;
+    // half of the bandwidth takes twice the time, which nothing hides
+    expect(predict(0.25, 1e-9)).toBeCloseTo(none + 3 * communication, 6);
+    // what is hidden is at most the computation, and costs a part of it
+    expect(none - all).toBeGreaterThan(0);
+    expect(none - all).toBeLessThan(none - communication);
+    const half = predict(1, 0.5);
+    expect(half).toBeGreaterThanOrEqual(all);
+    expect(half).toBeLessThan(none);
+  });
+
   it('accepts the names that sizes had before', () => {
     const { tp, pp, dp, ...others } = layout;
     const sizes = { tensorParallelSize: tp, pipelineParallelSize: pp, dataParallelSize: dp };

@@ -36,15 +36,23 @@ export function passSeconds(seconds: PassSeconds): number {
   return Object.values(seconds).reduce((sum: number, value: number) => sum + value, 0);
 }
 
+/** A started collective, with the seconds that remain. */
+interface RunningCollective {
+  readonly id: number;
+  readonly collective: CollectiveOperation;
+  remaining: number;
+}
+
 /**
- * Simulates the time of a pass. Collectives that were started run in sequence, and overlap with computation.
+ * Simulates the time of a pass. Collectives that were started overlap with computation. The collectives of a
+ * group run in sequence, those of different groups at the same time, as their communicators do.
  */
 class PassClock {
   readonly seconds = noSeconds();
   readonly #profile: Profile;
   readonly #times: OperationTimes;
-  /** The remaining seconds of started collectives, in the order of their starts. */
-  readonly #running = new Map<number, { readonly collective: CollectiveOperation; remaining: number }>();
+  /** The started collectives of each group, in the order of their starts. */
+  readonly #queues = new Map<string, RunningCollective[]>();
 
   constructor(profile: Profile) {
     this.#profile = profile;
@@ -66,10 +74,7 @@ class PassClock {
         this.#communicate(operation, collectiveSeconds(operation, this.#profile));
         return;
       case 'start':
-        this.#running.set(operation.id, {
-          collective: operation.collective,
-          remaining: collectiveSeconds(operation.collective, this.#profile),
-        });
+        this.#start(operation);
         return;
       case 'wait':
         this.#wait(operation.id);
@@ -89,14 +94,17 @@ class PassClock {
 
   #compute(time: 'matmuls' | 'attention' | 'kernels', seconds: number): void {
     this.seconds[time] += seconds;
-    let left = seconds;
-    for (const running of this.#running.values()) {
-      if (left <= 0) break;
-      const hidden = Math.min(left, running.remaining);
-      left -= hidden;
-      running.remaining -= hidden;
-      this.#communicate(running.collective, hidden * this.#profile.hardware.overlapCost.value);
+    const { value: cost } = this.#profile.hardware.overlapCost;
+    for (const queue of this.#queues.values()) {
+      advance(queue, seconds, (collective, hidden) => this.#communicate(collective, hidden * cost));
     }
+  }
+
+  #start({ id, collective }: { readonly id: number; readonly collective: CollectiveOperation }): void {
+    const { axis, role = axis } = collective.group;
+    const queue = this.#queues.get(role) ?? [];
+    this.#queues.set(role, queue);
+    queue.push({ id, collective, remaining: collectiveSeconds(collective, this.#profile) });
   }
 
   #communicate({ group }: CollectiveOperation, seconds: number): void {
@@ -105,10 +113,30 @@ class PassClock {
 
   /** Waits for a collective. A collective that another pass started has ended by then. */
   #wait(id: number): void {
-    for (const [each, { collective, remaining }] of this.#running) {
-      if (each > id) break;
+    const queue = [...this.#queues.values()].find((each) => each.some((running) => running.id === id));
+    const last = queue?.findIndex((running) => running.id === id) ?? -1;
+    let waited = 0;
+    for (const { collective, remaining } of queue?.splice(0, last + 1) ?? []) {
       this.#communicate(collective, remaining);
-      this.#running.delete(each);
+      waited += remaining;
     }
+    // the collectives of other groups go on
+    for (const other of this.#queues.values()) if (other !== queue) advance(other, waited, () => {});
+  }
+}
+
+/** Runs the collectives of a queue for some seconds. `onRun` gets each collective with its seconds. */
+function advance(
+  queue: readonly RunningCollective[],
+  seconds: number,
+  onRun: (collective: CollectiveOperation, seconds: number) => void,
+): void {
+  let left = seconds;
+  for (const running of queue) {
+    if (left <= 0) return;
+    const hidden = Math.min(left, running.remaining);
+    left -= hidden;
+    running.remaining -= hidden;
+    onRun(running.collective, hidden);
   }
 }

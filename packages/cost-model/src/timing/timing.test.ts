@@ -111,6 +111,26 @@ describe('operationsSeconds', () => {
     expect(apart).toBeCloseTo(computing + communicating, 12);
   });
 
+  it('runs collectives of a group one after the other, of two groups at the same time', () => {
+    const first = allReduce(8, 8, 1e9);
+    const other = { ...first, group: { ...first.group, role: 'other' } };
+    const seconds = (second: typeof first): number =>
+      passSeconds(
+        operationsSeconds(
+          [
+            { kind: 'start', id: 0, collective: first },
+            { kind: 'start', id: 1, collective: second },
+            { kind: 'wait', id: 1 },
+            { kind: 'wait', id: 0 },
+          ],
+          profile,
+        ),
+      );
+    const each = collectiveSeconds(first, profile);
+    expect(seconds(first)).toBeCloseTo(2 * each, 12);
+    expect(seconds(other)).toBeCloseTo(each, 12);
+  });
+
   it('waits for the host where operations are short', () => {
     const operations = Array.from({ length: 100 }, () => matmul(64, 64, 64));
     const seconds = operationsSeconds(operations, profile);

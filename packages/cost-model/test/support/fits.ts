@@ -52,6 +52,23 @@ export const fits: readonly Fit[] = [
     absolute: true,
   },
   {
+    file: 'software/deepspeed-zero3',
+    rows: selectRows('a100-80gb-zero3'),
+    description: 'Narayanan et al. 2021, table 2, every second row of ZeRO-3',
+    start: [
+      [['shardedParameters', 'linkFactor'], 1],
+      [['shardedParameters', 'overlap'], 1, 1],
+    ],
+    inertia: 0,
+  },
+  {
+    file: 'hardware/h100-96gb',
+    rows: selectRows('h100-96gb-torchtitan'),
+    description: 'benchmarks of torchtitan, four of eight rows',
+    start: [[['matmul', 'efficiency'], 0.72]],
+    inertia: 0,
+  },
+  {
     file: 'hardware/v100-32gb',
     rows: selectRows('v100-32gb-megatron'),
     description: 'Shoeybi et al. 2019, 39 TFLOP/s of one GPU',

@@ -22,7 +22,7 @@ export interface MeasuredRow {
   /** Settings of the software that differ from the profile's. */
   readonly scattersMessages?: boolean;
   readonly fusesKernels?: boolean;
-  readonly shardsParameters?: boolean;
+  readonly tensorOverlap?: 'none' | 'backward' | 'all';
 }
 
 /** Returns the step of a measured row, with the profile that it names or with a replacement. */
@@ -30,12 +30,12 @@ export function stepOfRow(
   row: MeasuredRow,
   profile: ListedProfile = listedProfile(loadProfile(row.profile)),
 ): StepOptions {
-  const { model, layout, scattersMessages, fusesKernels, shardsParameters } = row;
+  const { model, layout, scattersMessages, fusesKernels, tensorOverlap } = row;
   const software = {
     ...profile.software,
     ...(scattersMessages === undefined ? {} : { scattersMessages }),
     ...(fusesKernels === undefined ? {} : { fusesKernels }),
-    ...(shardsParameters === undefined ? {} : { shardsParameters }),
+    ...(tensorOverlap === undefined ? {} : { tensorOverlap }),
   };
   return { model, layout, profile: { ...profile, software } };
 }

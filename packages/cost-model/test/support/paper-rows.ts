@@ -155,7 +155,7 @@ function narayananComparison(): MeasuredRow[] {
 
 /**
  * Table 2, rows of ZeRO-3: DeepSpeed without other parallelism, which shards parameters, gradients and
- * optimizer. Its constants are the constants of Megatron-DeepSpeed.
+ * optimizer. Every second row is fitted, in the order of the table.
  */
 function narayananZero3(): MeasuredRow[] {
   const gpt3 = gpt(96, 12_288, 96);
@@ -168,17 +168,71 @@ function narayananZero3(): MeasuredRow[] {
     ['530B on 1120', large, { d: 1120, b: 2, batch: 2240 }, 98],
     ['530B on 2240', large, { d: 2240, b: 1, batch: 2240 }, 48],
   ];
-  return rows.map(([name, model, sizes, teraflops]) =>
-    ofTeraflops({
+  return rows.map(([name, model, sizes, teraflops], index) => ({
+    ...ofTeraflops({
       set: 'Narayanan ZeRO-3',
       name,
-      profile: 'a100-80gb-deepspeed',
+      profile: 'a100-80gb-zero3',
       model,
       layout: full(sizes),
       teraflops,
-      shardsParameters: true,
     }),
-  );
+    fitted: index % 2 === 0,
+  }));
+}
+
+/** A Llama 3 with sequences of 8192 tokens. */
+const llama3 = (
+  numLayers: number,
+  hiddenSize: number,
+  numHeads: number,
+  ffnHiddenSize: number,
+): ModelSize => ({
+  ...gpt(numLayers, hiddenSize, numHeads),
+  block: 'llama',
+  numQueryGroups: 8,
+  ffnHiddenSize,
+  sequenceLength: 8192,
+  vocabularySize: 128_256,
+});
+
+/**
+ * Benchmarks of torchtitan on H100 in bf16, in tokens per second of a GPU: FSDP alone (December 2024, tables
+ * 1 and 3), and with tensor parallelism of 8 (June 2025). Rows in fp8 are left out. Fitted and held-out rows
+ * form a chessboard, so that each half has every number of GPUs, and every technique.
+ */
+function torchtitan(): MeasuredRow[] {
+  const small = llama3(32, 4096, 32, 14_336);
+  const large = llama3(80, 8192, 64, 28_672);
+  const alone = (d: number): Layout => ({ ...full({ d, b: 2, batch: 2 * d }), recomputation: 'selective' });
+  const ofTensors = (d: number, b: number): Layout => ({
+    ...full({ t: 8, d, b, batch: b * d }),
+    sequenceParallel: true,
+  });
+  const eager = { fusesKernels: false };
+  const asynchronous = { tensorOverlap: 'all' } as const;
+  const selective = { ...ofTensors(8, 12), recomputation: 'selective' } as const;
+  type Row = readonly [string, ModelSize, Layout, number, Partial<MeasuredRow>, boolean];
+  const rows: readonly Row[] = [
+    ['8B on 8', small, alone(8), 5762, eager, true],
+    ['8B on 8, compiled', small, alone(8), 6667, {}, false],
+    ['8B on 128', small, alone(128), 5605, eager, false],
+    ['8B on 128, compiled', small, alone(128), 6514, {}, true],
+    ['70B on 256, t 8', large, ofTensors(32, 16), 597.3, {}, true],
+    ['70B on 256, t 8, asynchronous', large, ofTensors(32, 16), 652.4, asynchronous, false],
+    ['8B on 64, t 8', small, selective, 4378, {}, false],
+    ['8B on 64, t 8, asynchronous', small, selective, 4809.4, asynchronous, true],
+  ];
+  return rows.map(([name, model, layout, tokensPerSecond, settings, fitted]) => ({
+    ...settings,
+    set: 'torchtitan FSDP H100',
+    name,
+    profile: 'h100-96gb-torchtitan',
+    model,
+    layout,
+    seconds: (layout.microBatchSize * model.sequenceLength) / (layout.tp * tokensPerSecond),
+    fitted,
+  }));
 }
 
 /**
@@ -391,4 +445,5 @@ export const paperRows: readonly MeasuredRow[] = [
   ...shoeybi(),
   ...narayananHeadline(),
   ...megatronOnH100(),
+  ...torchtitan(),
 ];

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { gunzipSync } from 'node:zlib';
 import { createTokenizer, type Tokenizer } from '@mtl/tokenizers';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { IndexedDatasetWriter, openBertDataset } from '../index.js';
@@ -37,7 +38,7 @@ interface SampleFixture {
 }
 
 const fixture = JSON.parse(
-  readFileSync(new URL('../../fixtures/masked-samples.json', import.meta.url), 'utf8'),
+  gunzipSync(readFileSync(new URL('../../fixtures/masked-samples.json.gz', import.meta.url))).toString(),
 ) as {
   description: string;
   mappings: MappingFixture[];

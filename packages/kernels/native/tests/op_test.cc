@@ -227,6 +227,19 @@ std::vector<Case> cases_of_caps_and_highest_scores() {
   return cases;
 }
 
+// Returns cases of attention at a position that the kernel reads, which device cuda does not have.
+std::vector<Case> cases_of_attention_cached() {
+  std::vector<Case> cases;
+  for (const int64_t positions : {1, 5}) {
+    const Spec cache = real(kCompute, {2, 3, 70, 19}), rows = real(kCompute, {positions, 2, 3, 19});
+    const Spec position = integers(kI32, {1}, 60, 6);
+    for (const double window : {-1.0, 7.0}) {
+      cases.push_back({"attention_cached", {output(kCompute, rows.shape), cache, cache, rows, rows, rows, position}, {window, 0.3, 0}});
+    }
+  }
+  return cases;
+}
+
 // Returns cases of AdamW with states in chosen dtypes, which device cuda does not have. The segment ends
 // beyond the buffer, because float16 moments behind the last segment must be zero.
 std::vector<Case> cases_of_precision_aware_adamw() {
@@ -426,6 +439,7 @@ std::vector<Case> cases_on_cpu() {
   std::vector<Case> cases = all_cases();
   for (Case& one : cases_of_caps_and_highest_scores()) cases.push_back(one);
   for (Case& one : cases_of_precision_aware_adamw()) cases.push_back(one);
+  for (Case& one : cases_of_attention_cached()) cases.push_back(one);
   return cases;
 }
 

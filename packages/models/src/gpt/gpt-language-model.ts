@@ -233,8 +233,8 @@ export class GptLanguageModel {
 
   /**
    * Returns the recorded step for one token of each of these sequences. Undefined if it is computed without a
-   * graph: at the first such step of a cache (graphs are for steps that repeat), on ranks that share the model
-   * or its parameters, and while operations are observed.
+   * graph: at the first such step of a cache (graphs are for steps that repeat), on ranks that share the
+   * model or its parameters, and while operations are observed.
    */
   #recordedStep(cache: GptKeyValueCache, spans: readonly TokenSpan[]): RecordedStep | undefined {
     if (!this.#isRecordable || areOperationsObserved()) return undefined;
@@ -255,7 +255,9 @@ export class GptLanguageModel {
     return cache.recording?.step;
   }
 
-  /** True if all of a step is a list of operations of this process, on a device whose graphs need no driver. */
+  /**
+   * True if all of a step is a list of operations of this process, on a device whose graphs need no driver.
+   */
   get #isRecordable(): boolean {
     const { device, factory, sequence, units } = this.#stage;
     if (device !== 'cpu' || !supportsGraphs(device) || !this.#chain.isOneStage) return false;

@@ -72,6 +72,10 @@ export class RecordedStep {
     this.#disposeOfMemory();
   }
 
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
+
   #disposeOfMemory(): void {
     const { tokens, positionIds, rows, logits } = this.#tensors;
     for (const tensor of [tokens, positionIds, rows, logits]) tensor.dispose();

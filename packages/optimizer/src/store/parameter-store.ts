@@ -20,7 +20,7 @@ export interface StoreOptions {
    * operation are rounded when they are added. Default: `float32`.
    */
   readonly gradientDtype?: 'float32' | 'bfloat16' | undefined;
-  /** The processes over which gradients are summed. Default: only this process. */
+  /** The processes over which the store sums gradients: an instance. Default: only this process. */
   readonly group?: ProcessGroup | undefined;
   /** Bytes of float32 gradients that are reduced together. Default 16 MiB. */
   readonly bucketBytes?: number | undefined;
@@ -54,7 +54,7 @@ export interface ParameterStore extends UnitKeeper {
   readonly gradientDtype: 'float32' | 'bfloat16';
   /** True if master values are the model's values with remainders. */
   readonly storesRemainders: boolean;
-  /** The processes over which gradients are summed; undefined for a single process. */
+  /** The processes over which the store sums gradients; undefined for a single process. */
   readonly group: ProcessGroup | undefined;
   /** True if each rank of the group updates a different part. Otherwise all ranks update everything. */
   readonly isDivided: boolean;
@@ -65,8 +65,8 @@ export interface ParameterStore extends UnitKeeper {
   /** The ranges that this rank updates, in ascending order. */
   readonly owned: readonly FlatRange[];
   /**
-   * The ranges that this rank counts in the norm of the reduced gradients. The ranges of all ranks cover
-   * everything once, whether the store is divided or not.
+   * The ranges that this rank counts in the norm of the reduced gradients. The ranges of all ranks of the
+   * group cover everything once, whether the store is divided or not.
    */
   readonly counted: readonly FlatRange[];
   /** The bytes of this rank, for predictions of memory. */

@@ -1,7 +1,8 @@
 import { Parameter, ParameterUnit } from '@mtl/autograd';
-import type { World } from '@mtl/comm';
+import type { ProcessGroup, World } from '@mtl/comm';
+import { CallbackWork } from '@mtl/comm/testing';
 import { memoryStatistics } from '@mtl/kernels';
-import { ProcessMesh, type Slice } from '@mtl/layout';
+import { type GroupDeclaration, listMembers, ProcessMesh, type Slice } from '@mtl/layout';
 import { AdamwOptimizer, createStores, type StoreName } from '../../src/index.js';
 import { type Trace, traceGroup } from './traced-group.js';
 
@@ -14,6 +15,8 @@ export interface ShardedStepsArgument {
   readonly overlap: boolean;
   /** The kind of the store. Default: `zero1` if distributed, else `replicated`. */
   readonly kind?: StoreName;
+  /** The instances that the data-parallel ranks form. Default 1. */
+  readonly numInstances?: number;
   /** The micro-batches of a step. Default 2. */
   readonly numMicroBatches?: number;
   readonly numSteps: number;
@@ -26,6 +29,10 @@ export interface ShardedStepsArgument {
   readonly endsAfterStep?: boolean;
   /** Throws the result of this reduction away. */
   readonly lostReduction?: number;
+  /** Gradients are not summed over instances. */
+  readonly forgetInstances?: boolean;
+  /** Every rank takes its instance for the first one. */
+  readonly countInstances?: boolean;
   /** Parameters do not say that they are replicated. */
   readonly countTwice?: boolean;
   /** Parameters do not say that their gradients are parts. */
@@ -43,7 +50,9 @@ export interface ShardedStepsResult {
   readonly gradientsAreClear: boolean;
   /** Elements of this rank's float32 master values and moments. */
   readonly stateSizes: readonly number[];
-  /** The operations of the data-parallel group, between 'backward', 'step' and 'forward'. */
+  /** The number of ranges that this rank updates. */
+  readonly numOwned: number;
+  /** The operations of data-parallel groups, between 'backward', 'step' and 'forward'. */
   readonly trace: Trace;
   /** Bytes that all ranks of this process hold, measured by the allocator. */
   readonly bytesInUse: number;
@@ -73,12 +82,24 @@ function shardedSteps(world: World, argument: ShardedStepsArgument): ShardedStep
   const mesh = new ProcessMesh({ tp, dp });
   const { tp: tpRank } = mesh.coordinatesOf(world.rank);
   const trace: Trace = [];
+  const open = (name: string, declaration: GroupDeclaration): ProcessGroup =>
+    world.createGroup({ name, ranks: listMembers(declaration, { mesh, rank: world.rank }) });
+  const { numInstances = 1, countInstances, forgetInstances } = argument;
+  const block = { axes: ['dp'], blockSize: dp / numInstances } as const;
+  const instances =
+    numInstances === 1
+      ? undefined
+      : { dense: open('dense', block), dpInstances: open('dpInstances', { ...block, across: true }) };
   const groups = {
-    tp: world.createGroup({ name: 'tp', ranks: mesh.groupOf(world.rank, ['tp']) }),
-    dp: world.createGroup({ name: 'dp', ranks: mesh.groupOf(world.rank, ['dp']) }),
+    tp: open('tp', ['tp']),
+    dp: open('dp', ['dp']),
+    ...instances,
     world: world.group,
   };
-  traceGroup(groups.dp, trace, argument.lostReduction);
+  traceGroup(instances?.dense ?? groups.dp, trace, { lostReduction: argument.lostReduction });
+  if (instances !== undefined) {
+    traceGroup(instances.dpInstances, trace, { reduction: 'sum over instances' });
+  }
   const parameters = layers.map(({ name, shape, sharded }) => {
     const rows = shape[0] / (sharded ? tp : 1);
     const first: Slice = sharded
@@ -107,7 +128,11 @@ function shardedSteps(world: World, argument: ShardedStepsArgument): ShardedStep
     epsilon: 1e-8,
     weightDecay: 0.1,
     clipGrad: 1,
-    groups,
+    groups: {
+      ...groups,
+      ...(forgetInstances && { dpInstances: withFault(instances!.dpInstances, { allReduce: doNothing }) }),
+      ...(countInstances && { dpInstances: withFault(instances!.dpInstances, { rank: 0 }) }),
+    },
     overlapGradientReduction: overlap,
     overlapParameterGather: overlap,
   });
@@ -142,6 +167,7 @@ function shardedSteps(world: World, argument: ShardedStepsArgument): ShardedStep
     model,
     bytesInUse,
     trace,
+    numOwned: stores[0]!.owned.length,
     modelBits: Buffer.concat(read.map(([, bits]) => new Uint8Array(bits.buffer))),
     gradientsAreClear: parameters.every(({ mainGradient }) =>
       mainGradient.toArray().every((value) => value === 0),
@@ -151,6 +177,17 @@ function shardedSteps(world: World, argument: ShardedStepsArgument): ShardedStep
   optimizer.dispose();
   return result;
 }
+
+const doNothing = () => new CallbackWork({ wait: () => {} });
+
+/** Returns a group with some members replaced. */
+const withFault = (group: ProcessGroup, fault: Partial<ProcessGroup>): ProcessGroup =>
+  new Proxy(group, {
+    get: (target, property) => {
+      const value: unknown = Reflect.get(property in fault ? fault : target, property);
+      return typeof value === 'function' ? value.bind(target) : value;
+    },
+  });
 
 /**
  * Adds the gradients of a step as backward does: from the last parameter on, unit by unit, ready after each

@@ -10,9 +10,16 @@ export type Trace = string[];
 
 /**
  * Writes the reductions and gathers of a group into a trace, and loses the result of one reduction if asked
- * to.
+ * to. `reduction` names the reductions in the trace.
  */
-export function traceGroup(group: ProcessGroup, trace: Trace, lostReduction?: number): void {
+export function traceGroup(
+  group: ProcessGroup,
+  trace: Trace,
+  {
+    lostReduction,
+    reduction = 'reduce',
+  }: { readonly lostReduction?: number | undefined; readonly reduction?: string } = {},
+): void {
   let numReductions = 0;
   const traced = (name: string, work: Work): Work => {
     trace.push(`${name} starts`);
@@ -28,9 +35,9 @@ export function traceGroup(group: ProcessGroup, trace: Trace, lostReduction?: nu
   const allGather = group.allGather.bind(group);
   group.allReduce = (tensor, options) => {
     const work = allReduce(tensor, options);
-    return traced('reduce', numReductions++ === lostReduction ? withoutResult(work, tensor) : work);
+    return traced(reduction, numReductions++ === lostReduction ? withoutResult(work, tensor) : work);
   };
-  group.reduceScatter = (call) => traced('reduce', reduceScatter(call));
+  group.reduceScatter = (call) => traced(reduction, reduceScatter(call));
   group.allGather = (call) => traced('gather', allGather(call));
 }
 

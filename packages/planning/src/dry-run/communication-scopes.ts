@@ -7,6 +7,7 @@ import {
   optimizerSharing,
 } from '@mtl/configuration/strategies';
 import { type MeshView, reductionAxes } from '@mtl/layout';
+import { instanceRoles } from '@mtl/optimizer';
 
 /** The communication of a rank that is counted under one name. */
 export interface CommunicationScope {
@@ -29,7 +30,7 @@ export interface CommunicationScope {
  * Returns the scopes of a run: the groups that strategies declare, and the group of all ranks. A group in
  * several scopes is counted only in the first. The reduction of gradients over data-parallel replicas may
  * include context-parallel ranks. It is counted under the name of the replicas' axis, and the axis's own
- * group is left out.
+ * group is left out. Sums over instances are counted under their roles.
  */
 export function communicationScopes(parallel: AxisSizes & OptimizedLayout): readonly CommunicationScope[] {
   const reductions = Object.entries(reductionAxes) as [MeshView, (typeof reductionAxes)[MeshView]][];
@@ -42,29 +43,57 @@ export function communicationScopes(parallel: AxisSizes & OptimizedLayout): read
     .map(([role, { declaration }]) => ({
       name: nameOfView.get(role) ?? role,
       role,
-      perMicroBatch: nameOfView.has(role) ? ofStores : 'stages' in declaration ? undefined : ('all' as const),
+      perMicroBatch: nameOfView.has(role)
+        ? ofStores
+        : 'stages' in declaration || rolesOfInstances.has(role)
+          ? undefined
+          : ('all' as const),
     }));
   return [...scopes, { name: 'world', role: 'world', perMicroBatch: undefined }];
 }
+
+/** The roles of the groups across instances. Their sums follow the passes of a step. */
+export const rolesOfInstances: ReadonlySet<string> = new Set(Object.values(instanceRoles));
 
 /** Returns whether ranks gather or reduce units of sharded states in every micro-batch. */
 const dividesUnits = (parallel: OptimizedLayout): boolean =>
   optimizerSharing(parallel).store.divides.includes('gradients');
 
-/** Returns the scopes of the gathers and reductions of sharded states; none if micro-batches have none. */
+/**
+ * Returns the scopes of the gathers and reductions of sharded states; undefined if there is neither
+ * communication in micro-batches nor between instances.
+ */
 export function shardingScopes(
   parallel: OptimizedLayout,
-): Readonly<Record<keyof ShardingTraffic, readonly CommunicationScope[]>> | undefined {
-  if (!dividesUnits(parallel)) return undefined;
-  const ofOperation = (operation: CommunicationOperation): CommunicationScope[] =>
-    Object.keys(reductionAxes).map((role) => ({ name: role, role, perMicroBatch: 'units', operation }));
-  return { gatheredBytes: ofOperation('allGather'), reducedBytes: ofOperation('reduceScatter') };
+): { readonly [Key in keyof ShardingTraffic]: readonly CommunicationScope[] } | undefined {
+  const perMicroBatch = dividesUnits(parallel) ? ('units' as const) : undefined;
+  const { numInstances } = optimizerSharing(parallel);
+  if (perMicroBatch === undefined && numInstances === 1) return undefined;
+  const ofRoles = (
+    roles: Iterable<string>,
+    counted: Pick<CommunicationScope, 'operation' | 'perMicroBatch'>,
+  ): CommunicationScope[] => [...roles].map((role) => ({ name: role, role, ...counted }));
+  const ofStores = Object.keys(reductionAxes);
+  return {
+    gatheredBytes: ofRoles(ofStores, { operation: 'allGather', perMicroBatch }),
+    reducedBytes: ofRoles(ofStores, { operation: 'reduceScatter', perMicroBatch }),
+    ...(numInstances === 1
+      ? {}
+      : {
+          acrossInstancesBytes: ofRoles(rolesOfInstances, {
+            operation: 'allReduce',
+            perMicroBatch: undefined,
+          }),
+        }),
+  };
 }
 
 /** Bytes that a rank sends in one step, for states that are sharded over the ranks of a reduction. */
 export interface ShardingTraffic {
   /** For parameters, and for matrices of gradients that an update rule needs whole. */
   readonly gatheredBytes: number;
-  /** For gradients. */
+  /** For gradients, within an instance. */
   readonly reducedBytes: number;
+  /** For gradients, between instances; absent for a single instance. */
+  readonly acrossInstancesBytes?: number;
 }

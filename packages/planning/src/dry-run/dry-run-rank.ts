@@ -24,6 +24,7 @@ import {
   type ShardingTraffic,
   shardingScopes,
 } from './communication-scopes.js';
+import { explainUncountable } from './explain-uncountable.js';
 
 /** The memory, FLOPs and communication of a training run on one rank. */
 export interface DryRunRank {
@@ -40,7 +41,9 @@ export interface DryRunRank {
    * Bytes that the rank sends in a step, by the name of each `CommunicationScope` with a group of this rank.
    */
   readonly sentBytes: Readonly<Record<string, number>>;
-  /** The part of `sentBytes` for units of sharded states; absent if micro-batches communicate none. */
+  /**
+   * The part of `sentBytes` for sharded states; absent if neither micro-batches nor instances communicate.
+   */
   readonly shardingTraffic?: ShardingTraffic | undefined;
 }
 
@@ -71,7 +74,8 @@ export interface DryRunRankOptions {
  * steps. Nothing is computed or communicated, and batches consist of full placeholder sequences. The result
  * includes FLOPs and bytes of micro-batches that are not run, except 8 bytes for each loss.
  *
- * @throws errors of building and running the rank
+ * @throws errors of building and running the rank; KernelError MTL_OUT_OF_MEMORY beyond 4 GiB where kernels
+ *   are WebAssembly
  */
 export async function dryRunRank(
   { configuration, scale }: MetaRun,
@@ -104,9 +108,11 @@ export async function dryRunRank(
   };
   const run = { configuration, processes, onMessage: () => {} };
   const part = buildStages(run, { model, recorder, assumedRouting });
-  const optimizer = createOptimizer(run, { part });
+  const numParameters = part.parameters.reduce((sum, { size }) => sum + size, 0);
+  let optimizer: ModelOptimizer | undefined;
   const lossScaler = new LossScaler(configuration.optimizer.lossScale);
   try {
+    optimizer = createOptimizer(run, { part });
     memory.setStates(optimizer);
     const batch = recipe.placeholderBatch(configuration);
     const losses = recipe.losses(model);
@@ -140,7 +146,7 @@ export async function dryRunRank(
     return {
       rank,
       coordinates: processes.coordinates,
-      numParameters: part.parameters.reduce((sum, { size }) => sum + size, 0),
+      numParameters,
       peakBytes: memoryStatistics(device).peakBytes - bytesInUse,
       memoryByKind: memory.byKind(),
       flops: (countedFlops() + more * passes.flops) / steps,
@@ -153,12 +159,17 @@ export async function dryRunRank(
             shardingTraffic: {
               gatheredBytes: sumOver(sharding.gatheredBytes),
               reducedBytes: sumOver(sharding.reducedBytes),
+              ...(sharding.acrossInstancesBytes === undefined
+                ? {}
+                : { acrossInstancesBytes: sumOver(sharding.acrossInstancesBytes) }),
             },
           }),
     };
+  } catch (error) {
+    throw explainUncountable(error, { rank, numParameters });
   } finally {
     part.dispose();
-    optimizer.dispose();
+    optimizer?.dispose();
   }
 }
 

@@ -136,6 +136,30 @@ describe('dryRun', () => {
     },
   );
 
+  it.each(['optim', 'optim_grads', 'optim_grads_params'] as const)(
+    'counts sums over instances once in a step, and the rest within an instance: %s',
+    async (dataParallelShardingStrategy) => {
+      const options = (numDistributedOptimizerInstances: number, globalBatchSize: number): RunOptions => ({
+        training: { globalBatchSize },
+        layout: { dataParallelShardingStrategy, numDistributedOptimizerInstances },
+      });
+      const { ranks } = await run(options(2, 64), 4);
+      const { numParameters, sentBytes, shardingTraffic } = ranks[0]!;
+      // the float32 gradients that a rank owns, half of all, are all-reduced over two instances
+      const owned = (4 * numParameters) / 2;
+      expect(sentBytes.dpInstances! / owned).toBeGreaterThanOrEqual(1);
+      expect(sentBytes.dpInstances! / owned).toBeLessThan(1.05);
+      const { gatheredBytes, reducedBytes, acrossInstancesBytes } = shardingTraffic!;
+      expect(acrossInstancesBytes).toBe(sentBytes.dpInstances);
+      expect(gatheredBytes + reducedBytes).toBe(sentBytes.dp);
+      // as much as two ranks with the same number of micro-batches send, who are one instance
+      const { ranks: alone } = await run(options(1, 32), 2);
+      expect(sentBytes.dp).toBe(alone[0]!.sentBytes.dp);
+      expect(ranks[0]!.peakBytes).toBe(alone[0]!.peakBytes);
+      expect(alone[0]!.shardingTraffic?.acrossInstancesBytes).toBeUndefined();
+    },
+  );
+
   it.each(['gpipe', '1f1b', 'zb-h1', 'zb-h2', 'zb-v'])('runs schedule %s of a BERT', async (schedule) => {
     const options = mergeOptions(
       { model: { kind: 'bert' }, training: { globalBatchSize: 16 }, layout: { pipelineSchedule: schedule } },

@@ -5,9 +5,14 @@ import {
   validateConfiguration,
 } from '@mtl/configuration';
 import { KernelError, type MtlError } from '@mtl/errors';
-import { limitMemory } from '@mtl/kernels';
-import { afterEach, describe, expect, it } from 'vitest';
+import { hostInformation, limitMemory } from '@mtl/kernels';
+import { afterEach, describe, expect, it, vi } from 'vitest';
 import { explainOutOfMemory } from './explain-out-of-memory.js';
+
+vi.mock('@mtl/kernels', async (original) => {
+  const kernels = await original<typeof import('@mtl/kernels')>();
+  return { ...kernels, hostInformation: vi.fn(kernels.hostInformation) };
+});
 
 const full = new KernelError('MTL_OUT_OF_MEMORY', 'the system has no 8 bytes', { remedy: 'in general' });
 
@@ -45,6 +50,19 @@ describe('explainOutOfMemory', () => {
       'more processes with a larger --tensor-model-parallel-size or --pipeline-model-parallel-size. ' +
         'mtl plan --profile NAME --num-processes 1 -- FLAGS prints the memory of each rank',
     ]);
+  });
+
+  it('names on WebAssembly only what fits, and native kernels', async () => {
+    const host = hostInformation();
+    vi.mocked(hostInformation).mockReturnValue({ ...host, isWebAssembly: true });
+    const native = 'install native kernels, which use all memory of the machine (mtl doctor says how)';
+    const run: RunOptions = { training: { microBatchSize: 4, globalBatchSize: 4 } };
+    const remedy = await findRemedy(run);
+    expect(remedy).toMatch(/^use less memory: --micro-batch-size 1 \(\d+\.\d MiB instead of .*; or install/);
+    expect(remedy).not.toContain('more processes');
+    limitMemory('meta', 1000);
+    expect(await findRemedy(run)).toBe(native);
+    vi.mocked(hostInformation).mockReturnValue(host);
   });
 
   it('names what takes less in a run whose steps are counted by epochs', async () => {

@@ -7,6 +7,7 @@ import {
   savingsOfLayout,
 } from '@mtl/configuration/strategies';
 import { KernelError, MtlError } from '@mtl/errors';
+import { hostInformation } from '@mtl/kernels';
 import { findStage } from '@mtl/layout';
 import type { FailedRun } from '@mtl/runs';
 import { formatBytes } from '@mtl/trainer';
@@ -28,7 +29,9 @@ export async function explainOutOfMemory(error: unknown, options: FailedRun): Pr
   if (!MtlError.isInstance(error) || error.code !== 'MTL_OUT_OF_MEMORY') return error;
   const { configuration } = options;
   const { worldSize } = configuration.parallel;
-  const smaller = await findRemedies(options);
+  const { isWebAssembly } = hostInformation();
+  const smaller = await findRemedies(options, { mustFit: isWebAssembly });
+  if (isWebAssembly) return explainOnWebAssembly(error, smaller);
   const model = configuration.kind === 'gpt' ? '' : ` --model ${configuration.kind}`;
   const command = `mtl plan${model} --profile NAME --num-processes ${worldSize} -- FLAGS`;
   return new KernelError(error.code, error.message, {
@@ -38,16 +41,33 @@ export async function explainOutOfMemory(error: unknown, options: FailedRun): Pr
   });
 }
 
-/** Returns the memory-saving changes that are found within the time limit. */
-async function findRemedies(options: FailedRun): Promise<string[]> {
+/** Kernels as WebAssembly compute in one process, and count no more than their own 4 GiB in a dry run. */
+function explainOnWebAssembly(error: MtlError, smaller: readonly string[]): KernelError {
+  const native = 'install native kernels, which use all memory of the machine (mtl doctor says how)';
+  return new KernelError(error.code, error.message, {
+    remedy: smaller.length === 0 ? native : `use less memory: ${smaller.join('; ')}; or ${native}`,
+    details: error.details,
+    cause: error,
+  });
+}
+
+/**
+ * Returns the memory-saving changes that are found within the time limit; with `mustFit` only changes whose
+ * dry run has not run out of memory.
+ */
+async function findRemedies(
+  options: FailedRun,
+  { mustFit }: { readonly mustFit: boolean },
+): Promise<string[]> {
   const { configuration, rank } = options;
   const deadline = performance.now() + mostMilliseconds;
   const runs = smallerRuns(options);
   const bytes = await predictPeak(configuration, rank);
   const remedies: string[] = [];
   for (const run of runs) {
-    const isMeasured = bytes !== undefined && performance.now() < deadline;
+    const isMeasured = (bytes !== undefined || mustFit) && performance.now() < deadline;
     const less = isMeasured ? await predictPeak(run.configuration, rank) : undefined;
+    if (mustFit && less === undefined) continue;
     const remedy = describeRemedy(run, { bytes, less });
     if (remedy !== undefined) remedies.push(remedy);
   }
@@ -58,7 +78,8 @@ function describeRemedy(
   { flags }: SmallerRun,
   { bytes, less }: { readonly bytes: number | undefined; readonly less: number | undefined },
 ): string | undefined {
-  if (bytes === undefined || less === undefined) return flags;
+  if (less === undefined) return flags;
+  if (bytes === undefined) return `${flags} (${formatBytes(less)})`;
   return less < bytes ? `${flags} (${formatBytes(less)} instead of ${formatBytes(bytes)})` : undefined;
 }
 

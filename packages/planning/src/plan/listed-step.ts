@@ -15,8 +15,8 @@ import type { ListedStore } from '@mtl/optimizer';
 /**
  * Describes the step of a training run for the operation lists of other programs.
  *
- * @throws ConfigurationError `MTL_PROFILE` for a model without a list, for adapters and experts, and for
- *   fp32, because the lists have no bytes and rates for it
+ * @throws ConfigurationError `MTL_PROFILE` for a model without a list, for adapters, experts and several
+ *   optimizer instances, and for fp32, because the lists have no bytes and rates for it
  */
 export function listedStep(
   configuration: PretrainingConfiguration,
@@ -45,6 +45,14 @@ export function listedStep(
       },
     );
   }
+  const sharing = optimizerSharing(configuration.parallel);
+  const { numInstances, flagOfInstances } = sharing;
+  if (numInstances > 1) {
+    throw new ConfigurationError('MTL_PROFILE', `${profile.name}: ${numInstances} instances are planned`, {
+      expected: 'states that all data-parallel ranks divide: the lists of other programs have one instance',
+      remedy: `leave --${flagOfInstances} out, or use a profile whose operations are recorded`,
+    });
+  }
   if (configuration.training.precision === 'fp32') {
     throw new ConfigurationError('MTL_PROFILE', `${profile.name}: a step in fp32 is planned`, {
       expected: 'a step in 16 bits: the lists of what other programs run have no other',
@@ -52,7 +60,6 @@ export function listedStep(
     });
   }
   const listed = listedProfile(profile);
-  const sharing = optimizerSharing(configuration.parallel);
   return {
     model: modelSize(configuration, { model, profile }),
     layout: describeLayout(configuration),
@@ -67,6 +74,10 @@ export function listedStep(
     },
   };
 }
+
+/** Returns true if the output head of a run's model uses the weight of the embedding. */
+export const hasTiedHead = ({ model }: PretrainingConfiguration): boolean =>
+  !model.untieEmbeddingsAndOutputWeights;
 
 /**
  * Returns the states that the program of the operation lists shards for a store. These are the states that

@@ -154,6 +154,25 @@ describe('recordRun of experts', () => {
   });
 });
 
+it('records sums over instances after the passes, over the links between blocks of ranks', async () => {
+  const options: RunOptions = {
+    layout: { overlapGradReduce: true, useDistributedOptimizer: true, numDistributedOptimizerInstances: 2 },
+  };
+  const { step } = await recordRun(configureTinyGpt(options, 4), { gpusPerNode: 2 });
+  const [{ operations, reduction }] = step.ends as [(typeof step.ends)[number]];
+  expect(reduction.isOverlapped).toBe(true);
+  expect(reduction.operations.map(({ collective }) => collective)).not.toContain('all-reduce');
+  expect(reduction.operations[0]!.group).toMatchObject({ axis: 'dp', size: 2, perNode: 2 });
+  const sums = operations.flatMap((operation) =>
+    operation.kind === 'collective' && operation.group.role === 'dpInstances' ? [operation] : [],
+  );
+  expect(sums.length).toBeGreaterThan(0);
+  for (const { collective, group } of sums) {
+    expect(collective).toBe('all-reduce');
+    expect(group).toMatchObject({ axis: 'dp', size: 2, perNode: 1 });
+  }
+});
+
 describe('recordRun on device cuda', () => {
   const options: RunOptions = { training: { globalBatchSize: 8, bf16: true }, layout: { device: 'cuda' } };
 

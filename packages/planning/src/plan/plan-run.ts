@@ -90,8 +90,8 @@ export interface RunPlan {
    */
   readonly unevenMemoryBytes?: number;
   /**
-   * Bytes that a rank sends in one step to gather and reduce units of sharded states, of the rank with the
-   * most. Absent if the layout shards neither parameters nor gradients.
+   * Bytes that a rank sends in one step to gather and reduce sharded states, of the rank with the most.
+   * Absent if the layout has a single instance and shards neither parameters nor gradients.
    */
   readonly shardingTraffic?: ShardingTraffic;
   /** Seconds of a step, by kind of work. */
@@ -196,8 +196,8 @@ interface Parts {
   readonly shardingTraffic?: ShardingTraffic | undefined;
 }
 
-const countTraffic = ({ gatheredBytes, reducedBytes }: ShardingTraffic): number =>
-  gatheredBytes + reducedBytes;
+const countTraffic = ({ gatheredBytes, reducedBytes, acrossInstancesBytes = 0 }: ShardingTraffic): number =>
+  gatheredBytes + reducedBytes + acrossInstancesBytes;
 
 async function recordedPlan(
   configuration: PretrainingConfiguration,

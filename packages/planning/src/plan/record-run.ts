@@ -12,8 +12,10 @@ import type {
 } from '@mtl/cost-model';
 import { chooseMetaDevice, type Device, memoryStatistics, observeOperations } from '@mtl/kernels';
 import { copyAxes, isFirstOfStage } from '@mtl/layout';
+import type { ListedStore, TrainingState } from '@mtl/optimizer';
 import type { StepListener } from '@mtl/pipeline';
 import type { RecordedActivity } from '@mtl/pipeline/schedules';
+import { rolesOfInstances } from '../dry-run/communication-scopes.js';
 import { type DryRun, type DryRunOptions, dryRun } from '../dry-run/dry-run.js';
 import {
   communicatorNames,
@@ -62,6 +64,7 @@ export async function recordRun(
   const groupNamed = rankGroups(parallel, gpusPerNode);
   const nameCommunicator = communicatorNames(parallel);
   const recordings = new Map<number, StepRecording>();
+  const { store, overlapParameterGather: overlapsGather } = optimizerSharing(parallel);
   const run = await dryRun(configuration, {
     ...options,
     // only the first rank of a stage is recorded, because all tensor-parallel ranks run the same operations
@@ -73,7 +76,11 @@ export async function recordRun(
         nameCommunicator,
         device: chooseMetaDevice(parallel.device),
         hasRowSumRates,
-        overlapsGather: optimizerSharing(parallel).overlapParameterGather,
+        overlapsGather,
+        store,
+        recordedMicroBatch: store.divides.includes('gradients')
+          ? Math.min(1, training.numMicroBatches - 1)
+          : 0,
       });
       recordings.set(pp, recording);
       return recording;
@@ -106,12 +113,22 @@ interface StepRecordingOptions {
   readonly device: Device;
   readonly hasRowSumRates: boolean;
   readonly overlapsGather: boolean;
+  readonly store: ListedStore;
+  /**
+   * The micro-batch whose passes are recorded. The first micro-batch of a step gathers more units than the
+   * others, because an update has just changed all values.
+   */
+  readonly recordedMicroBatch: number;
 }
 
 /**
  * Listens to the first step of a rank in a dry run, and records everything that determines the step's time:
- * for each chunk and kind of pass, the operations for the first micro-batch; the message between stages; and
- * the operations after the passes.
+ * for each chunk and kind of pass, the operations for one micro-batch; the message between stages; and the
+ * operations after the passes.
+ *
+ * A store that communicates units of sharded states in every micro-batch starts and waits for collectives
+ * within passes. They are recorded there, so that the prediction hides them behind the same operations as a
+ * run does.
  */
 class StepRecording implements StepListener {
   /** The groups in which the rank communicates, before or during the step. */
@@ -120,6 +137,8 @@ class StepRecording implements StepListener {
   readonly #device: Device;
   readonly #hasRowSumRates: boolean;
   readonly #overlapsGather: boolean;
+  readonly #divides: readonly TrainingState[];
+  readonly #recordedMicroBatch: number;
   readonly #passes = new Map<number, Partial<Record<string, Operation[]>>>();
   readonly #keptBytes = new Map<number, number>();
   readonly #keptForWeight = new Map<number, number>();
@@ -127,6 +146,14 @@ class StepRecording implements StepListener {
   readonly #reduction: CollectiveOperation[] = [];
   readonly #gather: CollectiveOperation[] = [];
   readonly #ids = new Map<MetaOperation, number>();
+  /** The number of starts in the lists of passes. */
+  #numStarts = 0;
+  /** The collectives of units that passes have started and no operation has waited for. */
+  readonly #pendingUnits = new Map<MetaOperation, CollectiveOperation>();
+  /** The pending collectives that have been under way during a pass. They have ended by the next one. */
+  readonly #overtaken = new Set<MetaOperation>();
+  /** The gathers of units in the forward passes of the first micro-batch, and of the recorded one. */
+  readonly #unitGathers = { first: [] as CollectiveOperation[], recorded: [] as CollectiveOperation[] };
   #activity: RecordedActivity | undefined;
   /** The list to which operations are added; undefined in passes of later micro-batches. */
   #current: Operation[] | undefined = this.#end;
@@ -139,6 +166,8 @@ class StepRecording implements StepListener {
 
   constructor(options: StepRecordingOptions) {
     const { groupNamed, nameCommunicator, device, hasRowSumRates, overlapsGather } = options;
+    this.#divides = options.store.divides;
+    this.#recordedMicroBatch = options.recordedMicroBatch;
     this.#groupNamed = groupNamed;
     this.groups = new UsedGroups(groupNamed, nameCommunicator);
     this.#device = device;
@@ -165,10 +194,12 @@ class StepRecording implements StepListener {
   }
 
   get end(): RecordedEnd {
+    // nothing is computed yet that could hide the gathers of the first micro-batch alone
+    const onlyFirst = withoutEqual(this.#unitGathers.first, this.#unitGathers.recorded);
     return {
       operations: this.#end,
       reduction: { operations: this.#reduction, isOverlapped: this.#reducesInPasses },
-      gather: { operations: this.#gather, isOverlapped: this.#overlapsGather },
+      gather: { operations: [...this.#gather, ...onlyFirst], isOverlapped: this.#overlapsGather },
     };
   }
 
@@ -193,6 +224,7 @@ class StepRecording implements StepListener {
     this.#activity = activity;
     this.#current = this.#findList(activity);
     try {
+      if (passKinds.has(kind)) this.#continuePending();
       if (this.#current === undefined) return body();
       const { bytesInUse } = memoryStatistics(this.#device);
       const result = this.#observed(this.#current, body);
@@ -219,7 +251,11 @@ class StepRecording implements StepListener {
     // time
     if (operation.operation === 'send') return;
     const collective = describeCollective(operation, this.#groupNamed(operation.group));
-    if (collective.group.axis === copyAxes.dense && collective.bytes >= smallestBucket) {
+    const isOfStores = collective.group.axis === copyAxes.dense && !rolesOfInstances.has(operation.group);
+    if (this.#isOfUnit(collective)) {
+      this.#pendingUnits.set(operation, collective);
+      this.#startUnit(operation, collective);
+    } else if (isOfStores && collective.bytes >= smallestBucket) {
       if (collective.collective === 'all-gather') this.#gather.push(collective);
       else {
         this.#reduction.push(collective);
@@ -230,27 +266,63 @@ class StepRecording implements StepListener {
     } else if (kind === undefined || kind === 'optimizer' || kind === 'reduce') {
       this.#end.push(collective);
     } else if (this.#current !== undefined) {
-      const id = this.#ids.size;
-      this.#ids.set(operation, id);
-      this.#current.push({ kind: 'start', id, collective });
+      this.#start(operation, collective);
     }
   };
 
   readonly onWait = (operation: MetaOperation): void => {
+    const pending = this.#pendingUnits.get(operation);
+    this.#pendingUnits.delete(operation);
+    // the reductions that the last pass started end behind nothing
+    if (pending !== undefined && !this.#isInPass) this.#reduction.push(pending);
     const id = this.#ids.get(operation);
     if (id !== undefined) this.#current?.push({ kind: 'wait', id });
   };
 
+  get #isInPass(): boolean {
+    return passKinds.has(this.#activity?.kind);
+  }
+
+  /** Returns true for a gather or a reduction of a unit of sharded states in a pass. */
+  #isOfUnit({ collective, group, bytes }: CollectiveOperation): boolean {
+    if (group.axis !== copyAxes.dense || bytes < smallestBucket || !this.#isInPass) return false;
+    return this.#divides.includes(collective === 'all-gather' ? 'parameters' : 'gradients');
+  }
+
+  #startUnit(operation: MetaOperation, collective: CollectiveOperation): void {
+    const { kind, microBatch = 0 } = this.#activity!;
+    if (collective.collective === 'all-gather' && kind === 'F') {
+      if (microBatch === 0) this.#unitGathers.first.push(collective);
+      if (microBatch === this.#recordedMicroBatch) this.#unitGathers.recorded.push(collective);
+    }
+    if (this.#current !== undefined) this.#start(operation, collective);
+  }
+
+  /** Adds the collectives to a pass that the pass before it started and that are still under way. */
+  #continuePending(): void {
+    for (const [operation, collective] of this.#pendingUnits) {
+      if (this.#overtaken.has(operation)) continue;
+      this.#overtaken.add(operation);
+      if (this.#current !== undefined) this.#start(operation, collective);
+    }
+  }
+
+  #start(operation: MetaOperation, collective: CollectiveOperation): void {
+    const id = this.#numStarts++;
+    this.#ids.set(operation, id);
+    this.#current!.push({ kind: 'start', id, collective });
+  }
+
   /**
-   * Returns the list for an activity. Each chunk and kind of pass has a list for the first micro-batch, and
-   * one list contains the operations after the passes.
+   * Returns the list for an activity. Each chunk and kind of pass has a list for one micro-batch, and one
+   * list contains the operations after the passes.
    */
   #findList({ kind, chunk = 0, microBatch }: RecordedActivity): Operation[] | undefined {
     if (kind === 'optimizer' || kind === 'reduce') return this.#end;
     if (kind === 'wait') return undefined;
     const passes = this.#passes.get(chunk) ?? {};
     this.#passes.set(chunk, passes);
-    if (passes[kind] !== undefined || (microBatch ?? 0) > 0) return undefined;
+    if (passes[kind] !== undefined || (microBatch ?? 0) !== this.#recordedMicroBatch) return undefined;
     passes[kind] = [];
     return passes[kind];
   }
@@ -262,6 +334,21 @@ class StepRecording implements StepListener {
     }, body);
   }
 }
+
+/** Returns the collectives of `all` without one equal collective for each of `others`. */
+function withoutEqual(
+  all: readonly CollectiveOperation[],
+  others: readonly CollectiveOperation[],
+): readonly CollectiveOperation[] {
+  const rest = [...others];
+  return all.filter(({ bytes, group }) => {
+    const index = rest.findIndex((each) => each.bytes === bytes && each.group === group);
+    if (index >= 0) rest.splice(index, 1);
+    return index < 0;
+  });
+}
+
+const passKinds: ReadonlySet<string | undefined> = new Set(['F', 'B', 'I', 'W']);
 
 function describeCollective({ operation, bytes }: MetaOperation, group: RankGroup): CollectiveOperation {
   const collectives = {

@@ -62,8 +62,10 @@ async function measure(world: World, options: RunOptions): Promise<MeasuredMemor
 /** Returns the sent bytes by the scopes of each group, which a dry run tells apart: `dp+ep`. */
 function countSentBytes({ processes }: Pretraining): readonly (readonly [string, number])[] {
   const { tp, cp, sequences, ep, etp, experts, dense: dp, expert: edp, pp } = processes.groups;
+  const { dpInstances, edpInstances } = processes.groups;
   const scopesByGroup = new Map<ProcessGroup, string[]>();
-  for (const [scope, group] of Object.entries({ tp, cp, sequences, ep, etp, experts, dp, edp, pp })) {
+  const scopes = { tp, cp, sequences, ep, etp, experts, dp, edp, dpInstances, edpInstances, pp };
+  for (const [scope, group] of Object.entries(scopes)) {
     if (group === undefined) continue;
     scopesByGroup.set(group, [...(scopesByGroup.get(group) ?? []), scope]);
   }

@@ -25,7 +25,7 @@ import type { OpenedRun } from './open-run.js';
 import { flagsWithSchedule } from './resumed-configuration.js';
 import { RunLog } from './run-log.js';
 import { openTrainingReporters, silentReporters, type TrainingReporters } from './training-reporters.js';
-import { checkWebAssemblyMemory, noteOfWebAssembly } from './webassembly-kernels.js';
+import { noteOfWebAssembly } from './webassembly-kernels.js';
 
 /** The reporters of a run on this rank. */
 export interface BegunReports {
@@ -42,7 +42,7 @@ export interface BegunReports {
  * Prepares the directory of --save and prints a description of the run. Chooses the number of threads and the
  * algorithms of matmuls. Opens run.json, files of metrics and tracking services. All ranks must call it.
  *
- * @throws errors of `checkWebAssemblyMemory`, `SaveDirectory.prepare`, `threadsOfTraining`, `chooseMatmuls`,
+ * @throws errors of `SaveDirectory.prepare`, `threadsOfTraining`, `chooseMatmuls`,
  *   `RunLog.start` and `openTrainingReporters`
  */
 export async function beginReports(
@@ -66,9 +66,6 @@ export async function beginReports(
   const numStates = configuration.optimizer.muon === undefined ? 2 : 1;
   const numBytes = 4 * (numParameters + numStates * numTrained);
   const host = hostInformation();
-  const { planning } = run;
-  const peakBytes = planning && (() => planning.peakBytesOfRun(configuration, model));
-  await checkWebAssemblyMemory({ numParameters, numTrained, numStates, peakBytes }, host);
   await saveDirectory.prepare({ numBytes });
   const iteration = progress?.iteration ?? 0;
   const numActive = recipe.numActiveParameters(model);

@@ -44,6 +44,7 @@ import { planningOption } from './run-planning.js';
 import { Training } from './training.js';
 import { trainingProfiler } from './training-profiler.js';
 import type { TrainingReporters } from './training-reporters.js';
+import { checkMemoryOfRun } from './webassembly-kernels.js';
 
 /** A training run of a model on documents or conversations. */
 export type Pretraining = Training<NumberedBatch, PretrainingConfiguration, TrainingReporters>;
@@ -263,10 +264,12 @@ function openEvaluation(
 }
 
 /**
- * Returns the architecture that a run trains, after checks that the requested export formats support it. With
- * --time-matmuls on device `cuda`, also times the run's matmuls. All ranks must call it.
+ * Returns the architecture that a run trains, after checks that the requested export formats support it and
+ * that it fits in the memory of kernels as WebAssembly. With --time-matmuls on device `cuda`, also times the
+ * run's matmuls. All ranks must call it.
  *
- * @throws errors of `trainingModel` and `timeMatmulsOfRun`; ConfigurationError MTL_HUGGING_FACE_*
+ * @throws errors of `trainingModel`, `checkMemoryOfRun` and `timeMatmulsOfRun`; ConfigurationError
+ *   MTL_HUGGING_FACE_*
  */
 export async function describeModel(
   { configuration, huggingFace, processes, planning, onMessage }: OpenedRun,
@@ -275,6 +278,7 @@ export async function describeModel(
   const model = trainingModel(configuration, { tokenizer, huggingFace });
   if (configuration.checkpoint.saveHuggingFace !== undefined)
     checkHuggingFaceArchitecture({ kind: configuration.kind, model });
+  await checkMemoryOfRun(configuration, { model, planning });
   if (configuration.parallel.device === 'cuda')
     await timeMatmulsOfRun(configuration, { model, processes, planning, onMessage, variables: process.env });
   return model;

@@ -1,6 +1,10 @@
+import type { PretrainingConfiguration } from '@mtl/configuration';
 import { KernelError, MtlError } from '@mtl/errors';
-import type { HostInformation } from '@mtl/kernels';
+import { type HostInformation, hostInformation } from '@mtl/kernels';
+import type { TransformerConfiguration } from '@mtl/models';
 import { formatBytes } from '@mtl/trainer';
+import { findRecipe } from '../parts/models/find-recipe.js';
+import type { RunPlanning } from './run-planning.js';
 
 /** The bytes that a module of WebAssembly can address: 32 bits. */
 const mostBytes = 2 ** 32;
@@ -14,9 +18,32 @@ export function noteOfWebAssembly({
 }
 
 /**
- * Refuses a run that does not fit in the 4 GiB of WebAssembly, before it starts. First counts the weights,
- * the gradients and the optimizer's state, each in float32. If the run has a planner, then also counts the
- * peak memory of a step, with activations.
+ * Refuses a run that does not fit in the 4 GiB of WebAssembly, before it allocates anything.
+ *
+ * @throws errors of `checkWebAssemblyMemory`
+ */
+export async function checkMemoryOfRun(
+  configuration: PretrainingConfiguration,
+  {
+    model,
+    planning,
+  }: { readonly model: TransformerConfiguration; readonly planning?: RunPlanning | undefined },
+): Promise<void> {
+  const recipe = findRecipe(configuration);
+  const numParameters = recipe.numParameters(model);
+  const size: RunSize = {
+    numParameters,
+    numTrained: recipe.adapters.numParameters(configuration, model) ?? numParameters,
+    numStates: configuration.optimizer.muon === undefined ? 2 : 1,
+    peakBytes: planning && (() => planning.peakBytesOfRun(configuration, model)),
+  };
+  await checkWebAssemblyMemory(size, hostInformation());
+}
+
+/**
+ * Refuses a run that does not fit in the 4 GiB of WebAssembly. First counts the weights, the
+ * gradients and the optimizer's state, each in float32. If the run has a planner, then also counts the peak
+ * memory of a step, with activations.
  *
  * @throws KernelError MTL_OUT_OF_MEMORY with the numbers
  */

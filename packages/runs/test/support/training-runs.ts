@@ -169,6 +169,13 @@ export class TrainingRuns {
     return { loss: largest('lm_loss'), norm: largest('grad_norm') };
   }
 
+  /** Expects the losses and gradient norms of another run, step by step, within the bounds of layouts. */
+  expectSame(name: string, expected: string, precision: keyof typeof tolerances = 'fp32'): void {
+    const { loss, norm } = this.differences(name, expected);
+    expect(loss, `loss of ${name}`).toBeLessThan(tolerances[precision].loss);
+    expect(norm, `norm of ${name}`).toBeLessThan(tolerances[precision].norm);
+  }
+
   remove(): void {
     rmSync(this.#directory, { recursive: true, force: true });
   }

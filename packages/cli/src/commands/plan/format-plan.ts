@@ -173,11 +173,17 @@ function listParts({ breakdown, iterationSeconds }: RunPlan): [string, string][]
     ]);
 }
 
-/** Returns the communication of sharded states, which grows with the number of micro-batches. */
+/**
+ * Returns the communication of sharded states: within an instance, where it may grow with the number of
+ * micro-batches, and between instances.
+ */
 function trafficLines({ shardingTraffic }: RunPlan): [string, string][] {
   if (shardingTraffic === undefined) return [];
-  const [gathered, reduced] = [shardingTraffic.gatheredBytes, shardingTraffic.reducedBytes].map(formatBytes);
-  return [['sharded states', `each rank sends ${gathered} to gather, ${reduced} to reduce`]];
+  const { gatheredBytes, reducedBytes, acrossInstancesBytes } = shardingTraffic;
+  const within = `each rank sends ${formatBytes(gatheredBytes)} to gather, ${formatBytes(reducedBytes)} to reduce`;
+  const across =
+    acrossInstancesBytes === undefined ? '' : `, ${formatBytes(acrossInstancesBytes)} between instances`;
+  return [['sharded states', `${within}${across}`]];
 }
 
 const percent = (part: number): string => `${(100 * part).toFixed(1)} %`;

@@ -266,12 +266,10 @@ embedding and loss count with their actual cost, not as one layer each | use --p
   standalone-embedding-stage | a stage for the embedding alone, in old versions
 there is one implementation | leave it out
   ddp-impl=local/torch | the implementation of data parallelism, in old versions
-optimizer state is split over all data-parallel ranks | leave it out
-  num-distributed-optimizer-instances=1 | replicas of the distributed optimizer
-parameters are sharded over all data-parallel ranks or over none | leave it out
-  outer-dp-sharding-strategy=no_shard | shards over ranks that are replicas in turn
-parameters are sharded over all data-parallel ranks or over none | use --use-megatron-fsdp
-  enable-full-sharding-in-hsdp | shards over ranks that are replicas in turn
+every instance of --num-distributed-optimizer-instances has all states | leave it out
+  outer-dp-sharding-strategy=no_shard | states that instances divide once more
+every instance of --num-distributed-optimizer-instances has all states | use a single instance, whose ranks divide all states
+  enable-full-sharding-in-hsdp | states that instances divide once more
 two layers are always in memory: one computes while the next one is gathered | no effect
   fsdp-double-buffer | buffers that gathers of layers take in turn
 a layer stays after its forward pass until two other layers need its memory | no effect

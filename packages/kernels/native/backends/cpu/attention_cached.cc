@@ -14,7 +14,7 @@ Status run_reference(const OpCall& call) {
   return AttentionCachedCalls(call, position_of(call)).run(reference_backend()->find_kernel);
 }
 
-// Returns the scratch memory for the last position of the cache, which needs the most.
+// Declares the scratch memory of the last position of the cache, which needs the most.
 Status scratch(const OpCall& call, ScratchBlocks* blocks) {
   return AttentionCachedCalls(call, last_position(call)).scratch(cpu_scratch_of, blocks);
 }

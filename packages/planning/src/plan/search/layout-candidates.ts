@@ -155,16 +155,16 @@ function listSettings(
 ): readonly SearchedSettings[] {
   return searchedSettings.reduce<readonly object[]>(
     (before, { key, choices }) => {
-      const possible = choices(sizes);
       const own: readonly unknown[] | undefined = offered[key];
-      const values =
-        possible.length === 1
-          ? possible
-          : options(
-              fixed[key],
-              possible.filter((value) => own?.includes(value) !== false),
-            );
-      return before.flatMap((chosen) => values.map((value) => ({ ...chosen, [key]: value })));
+      const listValues = (chosen: object): readonly unknown[] => {
+        const possible = choices(sizes, chosen as Readonly<Record<string, unknown>>);
+        if (possible.length === 1) return possible;
+        return options(
+          fixed[key],
+          possible.filter((value) => own?.includes(value) !== false),
+        );
+      };
+      return before.flatMap((chosen) => listValues(chosen).map((value) => ({ ...chosen, [key]: value })));
     },
     [{}],
   ) as readonly SearchedSettings[];
@@ -191,20 +191,22 @@ const axesOfExpertFlags = [...axesOfExperts].sort(
   (a, b) => Number(axisFacts[a.axis].like !== undefined) - Number(axisFacts[b.axis].like !== undefined),
 );
 
-/** Returns the flags of a candidate's settings, except flags that are already given. */
+/** Returns the flags of a candidate's settings, except settings that flags already determine. */
 function flagsOfSettings(
   candidate: LayoutCandidate,
-  given: ReadonlySet<string>,
+  fixed: Partial<LayoutCandidate>,
   { changesPasses }: { readonly changesPasses: boolean },
 ): Flags {
   const own = searchedSettings.filter(
-    (setting) => setting.changesPasses === changesPasses && !setting.givenBy.some((flag) => given.has(flag)),
+    (setting) => setting.changesPasses === changesPasses && fixed[setting.key] === undefined,
   );
   return Object.assign({}, ...own.map(({ key, flags }) => flags(candidate[key]))) as Flags;
 }
 
 /** Returns the flags of a candidate, except flags that are already given. */
-export function candidateFlags(candidate: LayoutCandidate, given: ReadonlySet<string>): Flags {
+export function candidateFlags(candidate: LayoutCandidate, resolved: ResolvedFlags): Flags {
+  const { given } = resolved;
+  const fixed = fixedLayout(resolved);
   const { chunks, microBatch, schedule, recomputation } = candidate;
   const all: Flags = {
     ...flagsOfSizes(candidate, axesOfMesh),
@@ -215,11 +217,11 @@ export function candidateFlags(candidate: LayoutCandidate, given: ReadonlySet<st
     ...(recomputation === 'full'
       ? { 'recompute-granularity': 'full', 'recompute-method': 'uniform', 'recompute-num-layers': 1 }
       : {}),
-    ...flagsOfSettings(candidate, given, { changesPasses: true }),
+    ...flagsOfSettings(candidate, fixed, { changesPasses: true }),
     ...flagsOfSizes(candidate, axesOfExpertFlags),
-    ...flagsOfSettings(candidate, given, { changesPasses: false }),
+    ...flagsOfSettings(candidate, fixed, { changesPasses: false }),
   };
-  return Object.fromEntries(Object.entries(all).filter(([flag]) => !given.has(flag)));
+  return Object.fromEntries(Object.entries(all).filter(([flag]) => !given.has(flag as FlagName)));
 }
 
 /**
@@ -228,8 +230,10 @@ export function candidateFlags(candidate: LayoutCandidate, given: ReadonlySet<st
  */
 export function fixedLayout({ values, given }: ResolvedFlags): Partial<LayoutCandidate> {
   const settings = searchedSettings.flatMap(({ key, givenBy, given: meant }) => {
-    const flag = (givenBy as readonly FlagName[]).find((name) => given.has(name));
-    return flag === undefined ? [] : [[key, meant(flag, values[flag])]];
+    const [first] = (givenBy as readonly FlagName[])
+      .filter((name) => given.has(name))
+      .flatMap((name) => meant(name, values[name]) ?? []);
+    return first === undefined ? [] : [[key, first]];
   });
   const fixed: { -readonly [Key in keyof LayoutCandidate]?: LayoutCandidate[Key] } =
     Object.fromEntries(settings);
@@ -259,14 +263,16 @@ type OfferedLayouts = Pick<
 const listedSizes: readonly (keyof RecordedSizes)[] = ['tensor', 'data', 'pipeline'];
 
 /** Returns the layouts that the profile's program supports. */
-export function offeredLayouts({ software }: Profile): OfferedLayouts {
+export function offeredLayouts({ software, hardware }: Profile): OfferedLayouts {
   if (software.operations === 'recorded') {
+    // overlapped communication slows computation by as much as it saves where threads share cores
+    const overlap = [hardware.overlapCost.value < 1];
     return {
       schedules: ['1f1b', 'zb-h1', 'interleaved'],
       leastInterleavedStages: 2,
       // selective recomputation is left out, because attention keeps no scores, and nothing would be saved
       recomputations: ['none', 'full'],
-      offered: {},
+      offered: { overlapGradReduce: overlap, overlapParamGather: overlap },
       fixed: {},
     };
   }
@@ -281,6 +287,9 @@ export function offeredLayouts({ software }: Profile): OfferedLayouts {
       dataParallelShardingStrategy: shardingStrategies.filter((strategy) =>
         storeOfStrategy(strategy).divides.every((state) => state === 'optimizer' && distributedOptimizer),
       ),
+      // the program overlaps what it overlaps, without flags
+      overlapGradReduce: [false],
+      overlapParamGather: [false],
     },
     fixed: {
       // operation lists cover only tensor, data and pipeline parallelism
@@ -303,7 +312,7 @@ const placingLayers = [
   'decoder-last-pipeline-num-layers',
 ] as const satisfies readonly FlagName[];
 
-/** Refuses a store that communicates units during passes, which the estimates of candidates do not count. */
+/** Refuses a store that reduces gradients in every micro-batch, which operation lists do not have. */
 function refuseDividedUnits({ values, given }: Pick<ResolvedFlags, 'values' | 'given'>): void {
   const strategy = values['data-parallel-sharding-strategy'];
   const flag =
@@ -313,7 +322,8 @@ function refuseDividedUnits({ values, given }: Pick<ResolvedFlags, 'values' | 'g
   throw refusedLayout(flag, {
     value: values[flag],
     expected:
-      'gradients that all ranks keep: a search does not predict their communication in every micro-batch',
+      'gradients that all ranks keep, or a profile whose operations are recorded, such as h100-80gb: the ' +
+      'lists of what other programs run reduce gradients once a step',
   });
 }
 
@@ -331,6 +341,8 @@ const refusedLayout = (
 interface CheckLayoutFlagsOptions {
   /** The schedules that candidates may have. */
   readonly schedules: readonly string[];
+  /** True if the operations of the profile's program are recorded, false if they are listed. */
+  readonly isRecorded: boolean;
 }
 
 /**
@@ -340,7 +352,7 @@ interface CheckLayoutFlagsOptions {
  */
 export function checkLayoutFlags(
   { values, given }: ResolvedFlags,
-  { schedules }: CheckLayoutFlagsOptions,
+  { schedules, isRecorded }: CheckLayoutFlagsOptions,
 ): void {
   for (const flag of placingLayers) {
     if (!given.has(flag)) continue;
@@ -361,7 +373,7 @@ export function checkLayoutFlags(
       },
     );
   }
-  refuseDividedUnits({ values, given });
+  if (!isRecorded) refuseDividedUnits({ values, given });
   if (values['global-batch-size'] !== undefined) return;
   throw new ConfigurationError('MTL_FLAG_REQUIRED', '--global-batch-size is missing, which a search needs', {
     expected: 'the batch that all layouts train on: the default depends on the layout',

@@ -19,6 +19,7 @@ import { type MeshView, reductionAxes } from '@mtl/layout';
 import { hasExperts, windowOfLayer } from '@mtl/models';
 import { storeOfStrategy, type TrainingState } from '@mtl/optimizer';
 import { peakActivations, simulateSchedule } from '@mtl/pipeline/schedules';
+import { hasTiedHead } from '../listed-step.js';
 import { isPipelineInside, rankGroups } from '../rank-groups.js';
 import { type LayoutCandidate, sizesOfExperts, sizesOfMesh } from './layout-candidates.js';
 import {
@@ -30,13 +31,12 @@ import {
   recordParts,
   scaledPart,
 } from './recorded-parts.js';
+import { type ReplicaGroups, UnitCosts } from './unit-costs.js';
 
 export interface RecordedEstimatesOptions {
   readonly profile: Profile;
   readonly numLayers: number;
   readonly globalBatchSize: number;
-  /** True for each of gradient reduction and parameter gathering if it overlaps with passes. */
-  readonly overlaps: { readonly reduction: boolean; readonly gather: boolean };
   /** Returns the configuration of a candidate; undefined if it is invalid. */
   readonly configure: (candidate: LayoutCandidate) => PretrainingConfiguration | undefined;
 }
@@ -66,8 +66,8 @@ interface Composed {
 export class RecordedEstimates {
   readonly #options: RecordedEstimatesOptions;
   readonly #parts = new Map<string, RecordedCosts | undefined>();
-  /** The kind of each layer; undefined until a candidate has been configured. */
-  #kinds: readonly LayerKind[] | undefined;
+  /** The properties of the model; undefined until a candidate has been configured. */
+  #model: SearchedModel | undefined;
 
   constructor(options: RecordedEstimatesOptions) {
     this.#options = options;
@@ -132,15 +132,15 @@ export class RecordedEstimates {
   }
 
   async #composed(candidate: LayoutCandidate, schedule: '1f1b' | 'zb-h1'): Promise<Composed | undefined> {
-    this.#kinds ??= listKinds(this.#options.configure(candidate));
-    if (this.#kinds === undefined) return undefined;
+    this.#model ??= describeModel(this.#options.configure(candidate));
+    if (this.#model === undefined) return undefined;
     const parts = new Map<LayerKind, RecordedCosts>();
-    for (const kind of new Set(this.#kinds)) {
+    for (const kind of new Set(this.#model.kinds)) {
       const recorded = await this.#recorded(candidate, { schedule, kind });
       if (recorded === undefined) return undefined;
       parts.set(kind, recorded);
     }
-    return this.#compose(candidate, parts);
+    return this.#compose(candidate, { recorded: parts, model: this.#model });
   }
 
   async #recorded(
@@ -167,17 +167,29 @@ export class RecordedEstimates {
     return this.#parts.get(key);
   }
 
-  #compose(candidate: LayoutCandidate, recorded: ReadonlyMap<LayerKind, RecordedCosts>): Composed {
-    const { profile, numLayers, globalBatchSize, overlaps } = this.#options;
+  #compose(
+    candidate: LayoutCandidate,
+    {
+      recorded,
+      model: { kinds, isTied },
+    }: { readonly recorded: ReadonlyMap<LayerKind, RecordedCosts>; readonly model: SearchedModel },
+  ): Composed {
+    const { profile, numLayers, globalBatchSize } = this.#options;
     const { pipeline: p, chunks: v, data: d } = candidate;
     const numMicroBatches = globalBatchSize / d / candidate.microBatch;
+    const mesh = layoutOfRecord(candidate);
+    const groupNamed = rankGroups(mesh, profile.hardware.gpusPerNode.value);
+    const groups = { dense: groupNamed('dense'), expert: groupNamed('expert') };
+    const { divides } = storeOfStrategy(candidate.dataParallelShardingStrategy);
+    const units = new UnitCosts({ divides, groups, profile });
     // embedding and head are equal in all recordings, so any recording can be used
     const [, parts] = [...recorded].find(([kind]) => isOfExperts(kind)) ?? [...recorded][0]!;
-    const kinds = this.#kinds!;
+    const [first, last] = [units.withRoot(parts.first), units.withRoot(parts.last)];
+    const layers = [...recorded].map(([kind, { layer }]) => [kind, units.withLayer(layer)] as const);
     const sumLayers = (chunk: number): PartCost => {
       const perChunk = numLayers / (p * v);
       const own = kinds.slice(chunk * perChunk, (chunk + 1) * perChunk);
-      const scaled = [...recorded].map(([kind, { layer }]) =>
+      const scaled = layers.map(([kind, layer]) =>
         scaledPart(layer, own.filter((each) => each === kind).length),
       );
       return scaled.reduce(addParts);
@@ -185,17 +197,16 @@ export class RecordedEstimates {
     const temporary = (stage: 'last' | 'others'): number =>
       Math.max(...[...recorded.values()].map((each) => each.temporary[stage]));
     const boundary = boundaryBytes(parts);
-    const mesh = layoutOfRecord(candidate);
-    const groupNamed = rankGroups(mesh, profile.hardware.gpusPerNode.value);
-    const chunks = Array.from({ length: p * v }, (_, chunk) =>
-      [
-        ...(chunk === 0 ? [keeping(parts.first, -boundary)] : []),
-        ...(chunk === p * v - 1 ? [keeping(parts.last, boundary)] : []),
-      ].reduce(addParts, sumLayers(chunk)),
-    );
+    const layer = layers.map(([, each]) => each).reduce((a, b) => (a.gradients > b.gradients ? a : b));
+    const chunks = Array.from({ length: p * v }, (_, chunk) => {
+      const all = [
+        ...(chunk === 0 ? [keeping(first, -boundary)] : []),
+        ...(chunk === p * v - 1 ? [keeping(last, boundary)] : []),
+      ].reduce(addParts, sumLayers(chunk));
+      return v === 1 ? all : units.withChange(all, layer);
+    });
     const ranks = Array.from({ length: p }, (_, rank) => chunks.filter((__, chunk) => chunk % p === rank));
     const states = ranks.map((own) => own.reduce(addParts));
-    const { divides } = storeOfStrategy(candidate.dataParallelShardingStrategy);
     const numParts = (view: MeshView, state: TrainingState): number =>
       divides.includes(state) ? numReplicas(mesh, view) : 1;
     const ownPart = (part: PartCost, state: TrainingState, whole: number): number => {
@@ -209,6 +220,11 @@ export class RecordedEstimates {
       group: groupNamed('embedding'),
     };
     const fullest = states.reduce((a, b) => (a.gradients > b.gradients ? a : b));
+    const rootOfRank = (rank: number): PartCost =>
+      [...(rank === 0 ? [first] : []), ...(rank === p - 1 ? [last] : [])].reduce(
+        addParts,
+        scaledPart(first, 0),
+      );
     return {
       chunks,
       numMicroBatches,
@@ -216,13 +232,8 @@ export class RecordedEstimates {
       end:
         ownPart(fullest, 'optimizer', fullest.end) +
         collectiveSeconds({ collective: 'all-reduce', ...embedding }, profile) +
-        dataSeconds(candidate, {
-          profile,
-          fullest,
-          overlaps,
-          group: groupNamed('dense'),
-          expertGroup: groupNamed('expert'),
-        }),
+        units.endSeconds({ layer, root: rootOfRank(0), last: first }) +
+        dataSeconds(candidate, { profile, fullest, groups }),
       fixedBytes: states.map(
         (state, rank) =>
           ownPart(state, 'parameters', state.parameters) +
@@ -230,7 +241,13 @@ export class RecordedEstimates {
           ownPart(state, 'optimizer', state.optimizer) +
           // adds a message that waits to be sent, and a message that was received
           (rank === p - 1 ? 1 : 2) * boundary +
-          temporary(rank === p - 1 ? 'last' : 'others'),
+          temporary(rank === p - 1 ? 'last' : 'others') +
+          units.temporaryBytes({
+            layer,
+            root: rootOfRank(rank),
+            tied: p === 1 && isTied ? first.gradients : 0,
+            hasPrevious: numMicroBatches > 1,
+          }),
       ),
     };
   }
@@ -242,14 +259,21 @@ function numReplicas(mesh: AxisSizes, view: MeshView): number {
   return reductionAxes[view].reduce((product, axis) => product * sizes[axis], 1);
 }
 
-/** Returns the kind of each layer. */
-function listKinds(configuration: PretrainingConfiguration | undefined): LayerKind[] | undefined {
+interface SearchedModel {
+  /** The kind of each layer. */
+  readonly kinds: readonly LayerKind[];
+  /** True if the output head uses the weight of the embedding. */
+  readonly isTied: boolean;
+}
+
+function describeModel(configuration: PretrainingConfiguration | undefined): SearchedModel | undefined {
   if (configuration === undefined) return undefined;
   const { model } = configuration;
-  return Array.from({ length: model.numLayers }, (_, layer): LayerKind => {
+  const kinds = Array.from({ length: model.numLayers }, (_, layer): LayerKind => {
     const window = windowOfLayer(model, layer) === undefined ? '' : ' with window';
     return `${hasExperts(model, layer) ? 'expert' : 'dense'}${window}`;
   });
+  return { kinds, isTied: hasTiedHead(configuration) };
 }
 
 /** Returns the size in bytes of the tensor between two chunks. */
@@ -277,22 +301,18 @@ function estimateMessage(
 }
 
 /**
- * Returns the seconds of reducing gradients in buckets of equal size, and of gathering parameters. Gradients
- * of experts are reduced separately.
+ * Returns the seconds of reducing gradients in buckets of equal size, and of gathering parameters, once in a
+ * step. Gradients of experts are reduced separately.
  */
 function dataSeconds(
-  { dataParallelShardingStrategy }: LayoutCandidate,
+  { dataParallelShardingStrategy, overlapGradReduce, overlapParamGather }: LayoutCandidate,
   {
     profile,
     fullest,
-    overlaps,
-    group,
-    expertGroup,
-  }: Pick<RecordedEstimatesOptions, 'profile' | 'overlaps'> & {
+    groups,
+  }: Pick<RecordedEstimatesOptions, 'profile'> & {
     readonly fullest: PartCost;
-    readonly group: RankGroup;
-    /** The group of ranks that hold the same experts. */
-    readonly expertGroup: RankGroup;
+    readonly groups: ReplicaGroups;
   },
 ): number {
   const { gradients, parameters, numBuckets, expertGradients, numExpertBuckets } = fullest;
@@ -308,16 +328,19 @@ function dataSeconds(
       return Array.from({ length: number }, () => ({ ...each, bytes: whole / number }));
     };
     const operations = [
-      ...inBuckets(bytes * (1 - ofExperts), numBuckets, group),
-      ...inBuckets(bytes * ofExperts, numExpertBuckets, expertGroup),
+      ...inBuckets(bytes * (1 - ofExperts), numBuckets, groups.dense),
+      ...inBuckets(bytes * ofExperts, numExpertBuckets, groups.expert),
     ];
     return exposedSeconds({ operations, isOverlapped }, { behind, profile });
   };
-  const reduction = { bytes: gradients, isOverlapped: overlaps.reduction, behind: fullest.backward };
+  const reduction = { bytes: gradients, isOverlapped: overlapGradReduce, behind: fullest.backward };
+  const gather = { bytes: parameters, isOverlapped: overlapParamGather, behind: fullest.forward };
   const { divides } = storeOfStrategy(dataParallelShardingStrategy);
   if (!divides.includes('optimizer')) return seconds('all-reduce', reduction);
-  const gather = { bytes: parameters, isOverlapped: overlaps.gather, behind: fullest.forward };
-  return seconds('reduce-scatter', reduction) + seconds('all-gather', gather);
+  return (
+    (divides.includes('gradients') ? 0 : seconds('reduce-scatter', reduction)) +
+    (divides.includes('parameters') ? 0 : seconds('all-gather', gather))
+  );
 }
 
 /** Returns the largest number of micro-batches in flight on a rank, summed over its chunks. */

@@ -127,7 +127,8 @@ export async function searchLayouts(options: SearchLayoutsOptions): Promise<Layo
   const fitting = estimates
     .filter((each) => each.memoryBytes <= mostBytes)
     .sort((a, b) => a.seconds - b.seconds);
-  const first = await nearest(fitting, refine);
+  const tryable = withoutDominated(fitting, memoryBytes / margin - mostLibraryBytes);
+  const first = await nearest(tryable, refine);
   // the remaining candidates follow, in case too few of the first candidates fit
   const tried = new Set(first.map(({ candidate }) => candidate));
   const layouts: FoundLayout[] = [];
@@ -138,7 +139,7 @@ export async function searchLayouts(options: SearchLayoutsOptions): Promise<Layo
     const [numFound, numWanted] = [layouts.length, numBest];
     onProgress({ numEstimated: numCandidates, numCandidates, numPlanned: numPlanned++, numFound, numWanted });
   };
-  for (const each of [...first, ...fitting.filter(({ candidate }) => !tried.has(candidate))]) {
+  for (const each of [...first, ...tryable.filter(({ candidate }) => !tried.has(candidate))]) {
     const { candidate, ...estimate } = each;
     if (kinds.has(describeKind(candidate))) continue;
     if (layouts.length === numBest) break;
@@ -194,6 +195,7 @@ async function openContext(options: SearchLayoutsOptions): Promise<Context> {
   const isRecorded = options.profile.software.operations === 'recorded';
   checkLayoutFlags(resolved, {
     schedules: ['gpipe', '1f1b', 'interleaved', ...(isRecorded ? ['zb-h1'] : [])],
+    isRecorded,
   });
   return { resolved, options, loaded, refused: [] };
 }
@@ -244,7 +246,7 @@ function configured(
 ): { readonly configuration: PretrainingConfiguration; readonly words: string[] } | undefined {
   const { values, given } = resolved;
   const added: Flags = {
-    ...candidateFlags(candidate, given),
+    ...candidateFlags(candidate, resolved),
     ...(values.device === 'cuda' && !given.has('device') ? { device: 'cuda' } : {}),
   };
   try {
@@ -277,9 +279,7 @@ async function estimateCandidates(
   for (const [numDone, candidate] of sorted.entries()) {
     onEstimate(numDone);
     const { pipeline: _, data: __, microBatch, chunks, schedule, ...others } = candidate;
-    const passes = JSON.stringify(
-      Object.entries(others).filter(([key]) => !settingsAfterPasses.some((setting) => setting.key === key)),
-    );
+    const passes = JSON.stringify(Object.entries(others).filter(([key]) => !isAfterPasses(key)));
     const known = least.get(passes);
     if (known !== undefined && known.microBatch < microBatch && known.bytes > mostBytes) continue;
     const each = await estimate(candidate);
@@ -294,8 +294,32 @@ async function estimateCandidates(
   return { estimates: estimated, refine };
 }
 
-/** The settings that do not affect passes. */
-const settingsAfterPasses = searchedSettings.filter(({ changesPasses }) => !changesPasses);
+/** Returns true for the key of a setting that does not affect the recorded passes. */
+const isAfterPasses = (key: string): boolean =>
+  searchedSettings.some((setting) => setting.key === key && !setting.changesPasses);
+
+/**
+ * More bytes than libraries take on a GPU, which estimates do not count: workspaces, and the buffers of eight
+ * groups.
+ */
+const mostLibraryBytes = 3 * 2 ** 30;
+
+/**
+ * Leaves out candidates that only lose: a candidate with the same passes is at least as fast, and needs no
+ * more memory or at most `surelyFits` bytes.
+ *
+ * @param sorted candidates in the order of increasing time
+ */
+function withoutDominated(sorted: readonly Estimated[], surelyFits: number): Estimated[] {
+  const leastBytes = new Map<string, number>();
+  return sorted.filter(({ candidate, memoryBytes }) => {
+    const passes = Object.entries(candidate).filter(([key]) => !isAfterPasses(key));
+    const key = JSON.stringify(passes);
+    const known = leastBytes.get(key) ?? Number.POSITIVE_INFINITY;
+    leastBytes.set(key, Math.min(known, memoryBytes));
+    return known > Math.max(memoryBytes, surelyFits);
+  });
+}
 
 /**
  * the number of candidates per kind, and the number of kinds, that get refined estimates, which may change
@@ -335,11 +359,8 @@ function recordedEstimates(context: Context): Estimates {
   const { resolved, options } = context;
   const { numLayers, globalBatchSize } = describeSpace(resolved, options);
   const { profile, numProcesses } = options;
-  const { 'overlap-grad-reduce': reduction = false, 'overlap-param-gather': gather = false } =
-    resolved.values;
   const estimates = new RecordedEstimates({
     profile: profileOfRun({ profile, numProcesses }),
-    overlaps: { reduction, gather },
     numLayers,
     globalBatchSize,
     configure: (candidate) => configured(candidate, context)?.configuration,

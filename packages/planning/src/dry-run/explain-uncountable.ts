@@ -1,0 +1,25 @@
+import { KernelError, MtlError } from '@mtl/errors';
+import { type HostInformation, hostInformation } from '@mtl/kernels';
+
+/**
+ * Explains why the dry run of a rank ended where kernels are WebAssembly, whose device meta counts memory up
+ * to 4 GiB. Returns other errors unchanged.
+ */
+export function explainUncountable(
+  error: unknown,
+  { rank, numParameters }: { readonly rank: number; readonly numParameters: number },
+  { isWebAssembly }: Pick<HostInformation, 'isWebAssembly'> = hostInformation(),
+): unknown {
+  if (!isWebAssembly || !MtlError.isInstance(error) || error.code !== 'MTL_OUT_OF_MEMORY') return error;
+  return new KernelError(
+    'MTL_OUT_OF_MEMORY',
+    `rank ${rank}, with ${numParameters.toLocaleString('en')} parameters, takes more than the 4 GiB of memory that kernels as WebAssembly count`,
+    {
+      remedy:
+        'plan with native kernels (mtl doctor says how to get them); or plan more ranks, each with a smaller part of the model, or with a smaller --micro-batch-size',
+      exitCode: 2,
+      details: error.details,
+      cause: error,
+    },
+  );
+}

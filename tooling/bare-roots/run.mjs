@@ -1,0 +1,141 @@
+#!/usr/bin/env node
+/**
+ * npm run dev -- test:bare: installs @mtl/cli from tarballs in roots that have Node.js alone, and trains the
+ * default run there, with kernels as WebAssembly.
+ */
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { answerHelp } from '../bootstrap/answer-help.mjs';
+import {
+  root as checkout,
+  packLocalBuilds,
+  packPackages,
+  packWebAssembly,
+} from '../packaging/packed-packages.mjs';
+import { readMetrics } from '../processes/read-metrics.mjs';
+import { otherPackages } from '../release/bare-machine.mjs';
+import { registryAddress, runInSystem } from '../release/in-system.mjs';
+import { canIsolate, listMissing, makeRoot, roots } from './roots.mjs';
+
+/** Says what is wrong and ends the program. */
+function refuse(message, remedy) {
+  console.error(`error[MTL_BARE_ROOTS]: ${message}\n  remedy: ${remedy}`);
+  process.exit(2);
+}
+
+answerHelp(`usage: npm run dev -- test:bare [--only ROOT] [--steps N]
+
+Packs all packages, installs @mtl/cli with the machine's npm in roots that have Node.js alone and no network, and trains the
+first steps of the default run. Losses are compared with the golden ones, and the losses of all roots bit for bit.
+Needs root, unshare and ip, and what the roots are made from, which is installed on Debian 12.
+
+  --only ROOT  ${Object.entries(roots)
+    .map(([name, { about }]) => `${name}: ${about}`)
+    .join('\n               ')}
+  --steps N    [2]`);
+
+const { values: given } = parseArgs({ options: { only: { type: 'string' }, steps: { type: 'string' } } });
+if (given.only !== undefined && !Object.hasOwn(roots, given.only))
+  refuse(`there is no root ${given.only}`, `one of ${Object.keys(roots).join(', ')}`);
+const numSteps = Number(given.steps ?? 2);
+const { lmLosses } = JSON.parse(
+  readFileSync(join(checkout, 'apps/gpt-train/fixtures/golden-losses.json'), 'utf8'),
+);
+if (!(Number.isInteger(numSteps) && numSteps >= 1 && numSteps <= lmLosses.length))
+  refuse(`--steps is ${given.steps}`, `a number from 1 to ${lmLosses.length}, the number of golden losses`);
+const names = given.only === undefined ? Object.keys(roots) : [given.only];
+const chosen = names.map((name) => roots[name]);
+
+prepareMachine();
+const cache = join(checkout, '.cache', 'release');
+const directory = mkdtempSync(join(tmpdir(), 'mtl-bare-roots-'));
+try {
+  const folders = packEverything();
+  const losses = names.map((name) => trainIn(name, folders));
+  const differing = names.filter((_, index) => `${losses[index]}` !== `${losses[0]}`);
+  if (differing.length > 0) throw new Error(`other losses than in ${names[0]}: ${differing.join(', ')}`);
+  console.log(`${names.length} passed, 0 failed: losses ${losses[0].join(', ')}`);
+} catch (error) {
+  console.error(`error[MTL_BARE_ROOTS]: ${error.message}`);
+  process.exitCode = 1;
+} finally {
+  rmSync(directory, { recursive: true, force: true });
+}
+
+/** Installs what the roots are made from, as root on Debian; says what is missing elsewhere. */
+function prepareMachine() {
+  const missing = listMissing(chosen);
+  if (missing.length > 0) {
+    const install = ['install', '--yes', '--no-install-recommends', ...missing];
+    console.log(`apt-get ${install.join(' ')}`);
+    spawnSync('apt-get', install, { stdio: 'inherit' });
+    const left = listMissing(chosen);
+    if (left.length > 0)
+      refuse(`roots cannot be made without ${left.join(', ')}`, `sudo apt-get ${install.join(' ')}`);
+  }
+  if (!canIsolate())
+    refuse('unshare cannot start a process in a file system and a network of its own', 'run this as root');
+}
+
+/**
+ * Packs this checkout, and downloads what its packages depend on. Returns folders with tarballs: portable
+ * packages, platform packages, packages of others.
+ */
+function packEverything() {
+  const packed = join(directory, 'packed');
+  const portable = new Map([...packPackages(packed, { hasTypes: false }), ...packWebAssembly(packed)]);
+  const platforms = packLocalBuilds(join(directory, 'platforms'));
+  const others = join(cache, 'other-packages');
+  mkdirSync(others, { recursive: true });
+  otherPackages({ tarballs: [...portable.values(), ...platforms.values()], folder: others });
+  return { portable: packed, platforms: join(directory, 'platforms'), others };
+}
+
+/** Installs and trains in a root, and returns the losses. */
+function trainIn(name, { portable, platforms, others }) {
+  const root = roots[name];
+  const system = join(directory, name);
+  makeRoot({ root, system, downloads: join(cache, 'nodes') });
+  mkdirSync(join(system, 'project'));
+  const folders = [portable, ...(root.hasPlatformPackages ? [platforms] : []), others];
+  const node = (...words) => {
+    const started = Date.now();
+    const { status, output } = runInSystem({
+      system,
+      folders,
+      command: [...root.start, ...words],
+      env: { HOME: '/project', npm_config_registry: registryAddress },
+      timeoutMs: 1_800_000,
+    });
+    if (status !== 0) throw new Error(`${name}: node ${words.join(' ')} ended with ${status}\n${output}`);
+    return { output, seconds: ((Date.now() - started) / 1000).toFixed(1) };
+  };
+  const version = node('-p', 'process.version + " for " + process.arch').output.trim();
+  const flags = ['--prefix', '/project', '--ignore-scripts', '--no-audit', '--no-fund'];
+  const installed = node('/opt/npm/bin/npm-cli.js', 'install', ...flags, '@mtl/cli');
+  const scope = join(system, 'project/node_modules/@mtl');
+  const native = ['kernels-linux-x64', 'comm-linux-x64'].filter((each) => existsSync(join(scope, each)));
+  if (native.length > 0) throw new Error(`${name}: npm installed @mtl/${native.join(' and @mtl/')}`);
+  const steps = ['--exit-interval', `${numSteps}`, '--eval-iters', '0', '--log-interval', '1'];
+  const saves = ['--save', '/project/run', '--metrics-jsonl', '/project/metrics.jsonl', '--threads', '2'];
+  const words = ['/project/node_modules/@mtl/cli/bin/mtl.mjs', 'train', 'gpt', ...steps, ...saves];
+  const trained = node(...words);
+  if (!trained.output.includes('the kernels are WebAssembly'))
+    throw new Error(`${name}: the run does not say that its kernels are WebAssembly\n${trained.output}`);
+  const losses = readMetrics(join(system, 'project/metrics.jsonl')).map(({ lm_loss }) => lm_loss);
+  // the bound of the golden losses in apps/gpt-train: other instruction sets and thread counts add up in
+  // another order
+  const wrong = losses.findIndex((loss, step) => !(Math.abs(loss - lmLosses[step]) < 2e-5));
+  if (losses.length !== numSteps || wrong >= 0)
+    throw new Error(
+      `${name}: losses ${losses.join(', ')}, expected ${lmLosses.slice(0, numSteps).join(', ')}`,
+    );
+  console.log(
+    `${name} (${root.about}): Node ${version}; installed in ${installed.seconds} s, ${numSteps} steps in ${trained.seconds} s`,
+  );
+  rmSync(system, { recursive: true, force: true });
+  return losses;
+}

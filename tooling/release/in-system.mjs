@@ -1,0 +1,68 @@
+import { spawnSync } from 'node:child_process';
+import { cpSync, existsSync, mkdirSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { runStep } from './run-step.mjs';
+
+const registry = fileURLToPath(new URL('local-registry.mjs', import.meta.url));
+const script = fileURLToPath(new URL('in-system.sh', import.meta.url));
+
+/** The address at which the registry answers inside. */
+export const registryAddress = 'http://127.0.0.1:4873';
+
+/** An address that two hosts of a job can have in common: one for examples, which the loopback answers. */
+export const hostAddress = '192.0.2.1';
+
+/**
+ * Runs a command in another root file system, with no network but a registry on loopback. Needs root.
+ *
+ * @param {object} options
+ * @param {string} options.system the root file system
+ * @param {readonly string[]} options.folders whose tarballs the registry serves
+ * @param {readonly string[]} options.command with paths of that file system
+ * @param {Readonly<Record<string, string>>} [options.env] all that the command has
+ * @param {number} options.timeoutMs
+ * @returns {{ status: number | null, stdout: string, output: string }} `output` is everything it printed
+ */
+export function runInSystem({ system, folders, command, env = {}, timeoutMs }) {
+  const inside = [system, process.execPath, registry, hostAddress, ...folders, '--', ...command];
+  const {
+    status,
+    stdout = '',
+    stderr = '',
+    error,
+  } = spawnSync(
+    'unshare',
+    ['--net', '--mount', '--pid', '--fork', '--kill-child', 'bash', script, ...inside],
+    {
+      encoding: 'utf8',
+      timeout: timeoutMs,
+      killSignal: 'SIGKILL',
+      maxBuffer: 1 << 26,
+      env: { PATH: process.env.PATH, ...env },
+    },
+  );
+  const failure = error === undefined ? '' : error.message;
+  return { status, stdout, output: `${stdout}${stderr}${failure}` };
+}
+
+/** Downloads packages into `folder` unless they are there, and returns their tarballs by `NAME@VERSION`. */
+export function downloadPackages(names, folder) {
+  mkdirSync(folder, { recursive: true });
+  const locate = (name) => join(folder, `${name.replace(/^@/, '').replaceAll(/[@/]/g, '-')}.tgz`);
+  const missing = names.filter((name) => !existsSync(locate(name)));
+  if (missing.length > 0) runStep('npm', ['pack', '--silent', '--pack-destination', folder, ...missing]);
+  return new Map(names.map((name) => [name, locate(name)]));
+}
+
+/** Unpacks a package into `folder`, without the folder in which its tarball has everything. */
+export function unpackPackage(tarball, folder) {
+  mkdirSync(folder, { recursive: true });
+  runStep('tar', ['xzf', tarball, '--strip-components=1', '-C', folder]);
+}
+
+/** Copies the npm that comes with the Node.js at hand to /opt/npm of a root file system. */
+export function copyNpm(system) {
+  const npm = resolve(dirname(process.execPath), '../lib/node_modules/npm');
+  cpSync(npm, join(system, 'opt', 'npm'), { recursive: true, verbatimSymlinks: true });
+}
