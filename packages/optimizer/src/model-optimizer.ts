@@ -452,7 +452,7 @@ function checkGroups(groups: ParallelGroups, stores: readonly ParameterStore[]):
   });
 }
 
-/** Rejects instances whose gradients nothing would sum. */
+/** Rejects a layout in which no group would sum the gradients of the instances. */
 function checkInstances(groups: ParallelGroups, view: MeshView): void {
   if (groups[copyAxes[view]] === undefined) return;
   const numSumming = reductionAxes[view].reduce((product, axis) => product * (groups[axis]?.size ?? 1), 1);

@@ -31,7 +31,7 @@ function faultyGroup(group, fault) {
       if (property !== 'allReduce') return typeof value === 'function' ? value.bind(target) : value;
       return (tensor, options) => {
         const { name } = target;
-        // gradients are all that instances send each other
+        // Instances send each other only gradients.
         if (fault === 'drop-instance-sums' && name === 'dpInstances') return done;
         // long float32 vectors along dp are buckets of gradients
         if (

@@ -389,7 +389,7 @@ const dividedLayouts = [
   deepseek(layout({ dp: 4, ep: 2 }, [dividedGradients, full])),
 ];
 
-/** Layouts with two instances of a store (hybrid sharding): every store, axis and model. */
+/** Layouts with two instances of a store (hybrid sharding), for every store, axis and model. */
 const hybridLayouts = [
   few(layout({ dp: 4 }, [distributed, inInstances])),
   layout({ dp: 4 }, [dividedGradients, inInstances, inPairs]),

@@ -425,7 +425,7 @@ function replicaNumbers(
   );
 }
 
-/** Returns the groups of ranks that hold the same part of a parameter, apart from the group of its store. */
+/** Returns the groups of ranks that hold the same part of a parameter, without the group of its store. */
 const listCopies = (
   { copiedOver, placement }: Parameter,
   groups: ParallelGroups,

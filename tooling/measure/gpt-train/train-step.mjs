@@ -59,7 +59,7 @@ const { values } = parseArgs({
     /** Micro-batches of a step on each data-parallel rank. */
     'micro-batches': { type: 'string', default: '1' },
     'sequence-parallel': { type: 'boolean', default: false },
-    /** Megatron-LM's name of a store of parameters. */
+    /** Megatron-LM's name for a store of parameters. */
     sharding: { type: 'string', default: 'no_shard' },
     /** The dtype of both moments of AdamW. */
     states: { type: 'string', default: 'float32' },

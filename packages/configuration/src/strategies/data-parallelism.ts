@@ -99,7 +99,7 @@ function searchedStrategies(): readonly ShardingStrategy[] {
   return [...names.filter(isReducedOnce).toReversed(), ...names.filter((name) => !isReducedOnce(name))];
 }
 
-/** Returns the flags that request a store, with the same meaning in Megatron-LM. */
+/** Returns the flags that select a store. In Megatron-LM they have the same meaning. */
 function flagsOfStore({ shardingStrategy }: ListedStore): Readonly<Record<string, unknown>> {
   if (shardingStrategy === storeOfSwitch(false).shardingStrategy) return {};
   if (shardingStrategy === storeOfSwitch(true).shardingStrategy) return { 'use-distributed-optimizer': true };
@@ -127,10 +127,10 @@ function wordsOfStore({ shardingStrategy }: ListedStore): string | undefined {
     : shardingStrategy;
 }
 
-/** Returns whether gradients are summed over several ranks. */
+/** Returns true if gradients are summed over several ranks. */
 const hasReplicas = (sizes: MeshCoordinates): boolean => reductionAxes.dense.some((axis) => sizes[axis] > 1);
 
-/** Returns the setting of a switch that overlaps communication of some stores with passes. */
+/** Returns the value of a flag that overlaps the communication of some stores with passes. */
 function overlapSetting(
   key: 'overlapGradReduce' | 'overlapParamGather',
   {
@@ -250,7 +250,7 @@ export const dataParallelism = strategy<typeof flags, DataParallelConfiguration>
     overlapSetting('overlapGradReduce', {
       flag: 'overlap-grad-reduce',
       words: 'overlapped reduction',
-      // a store that divides gradients reduces them during passes without the flag
+      // A store that divides gradients reduces them during passes even without the flag.
       canOverlap: ({ divides }) => !divides.includes('gradients'),
     }),
     overlapSetting('overlapParamGather', {
@@ -337,7 +337,8 @@ function storeBy(given: FlagsOf<typeof flags>): ListedStore {
 }
 
 /**
- * Checks that the ranks which sum gradients can be divided into instances, the copies of experts as well.
+ * Checks that the ranks that sum gradients can be divided into instances. The same must hold for the ranks
+ * that have copies of the same experts.
  *
  * @throws ConfigurationError `MTL_OPTIMIZER_INSTANCES` with the possible numbers
  */

@@ -140,15 +140,15 @@ export interface SearchedSetting {
    */
   readonly changesPasses: boolean;
   /**
-   * Returns the values to try for these sizes of axes, in order. `chosen` has the settings before this one in
-   * the order of `strategies`.
+   * Returns the values to try for these sizes of axes, in order. `chosen` has the settings that come earlier
+   * in the order of `strategies`.
    */
   choices(sizes: MeshCoordinates, chosen: Readonly<Record<string, unknown>>): readonly unknown[];
   /** The flags that can set the setting, in the order of decreasing precedence. */
   readonly givenBy: readonly string[];
   /**
-   * Returns the setting's value, given the value of one of these flags; undefined if the value leaves the
-   * setting open.
+   * Returns the setting's value, given the value of one of these flags; undefined if the value does not
+   * determine the setting.
    */
   given(flag: string, value: unknown): unknown;
   /** Returns the flags that select a value of the setting. */

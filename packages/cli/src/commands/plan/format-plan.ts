@@ -174,8 +174,8 @@ function listParts({ breakdown, iterationSeconds }: RunPlan): [string, string][]
 }
 
 /**
- * Returns the communication of sharded states: within an instance, where it may grow with the number of
- * micro-batches, and between instances.
+ * Returns lines about the communication of sharded states: within an instance, where it may grow with the
+ * number of micro-batches, and between instances.
  */
 function trafficLines({ shardingTraffic }: RunPlan): [string, string][] {
   if (shardingTraffic === undefined) return [];
