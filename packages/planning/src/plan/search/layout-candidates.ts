@@ -246,6 +246,13 @@ export function fixedLayout({ values, given }: ResolvedFlags): Partial<LayoutCan
   if (given.has('micro-batch-size')) fixed.microBatch = values['micro-batch-size']!;
   // a checkpoint may also determine this value, so not only flags count
   if (values['recompute-granularity'] !== undefined) fixed.recomputation = values['recompute-granularity'];
+  const numInstances = values['num-distributed-optimizer-instances'];
+  if (numInstances !== undefined && numInstances > 1) {
+    throw refusedLayout('num-distributed-optimizer-instances', {
+      value: numInstances,
+      expected: 'one instance: estimates divide states over all data-parallel ranks',
+    });
+  }
   const schedule = values['pipeline-schedule'];
   if (schedule !== undefined) fixed.schedule = schedule as LayoutCandidate['schedule'];
   return fixed;

@@ -410,6 +410,13 @@ describe('searchLayouts', () => {
       message: /-layout Et\|ttt/,
     },
     {
+      options: mergeOptions(tiny, {
+        layout: { useDistributedOptimizer: true, numDistributedOptimizerInstances: 2 },
+      }),
+      code: 'MTL_PLAN_LAYOUT',
+      message: /--num-distributed-optimizer-instances 2/,
+    },
+    {
       options: mergeOptions(tiny, { checkpoint: { load: '/nonexistent' } }),
       code: 'MTL_CHECKPOINT_NONE',
       message: /nonexistent/,
