@@ -72,7 +72,7 @@ function parseObject(text: string): JsonValue | undefined {
     const value = parseJson(text);
     return value instanceof Map ? value : undefined;
   } catch {
-    // the text is not JSON, so it is not changed, because templates can write it as it is
+    // The text is not JSON. It is not changed, because templates can write any text.
     return undefined;
   }
 }

@@ -112,7 +112,8 @@ Status backward_of(const OpCall& call, const Logits& softmax) {
   float* const losses = call.data<float>(Op::kLoss);
   for_each(rows, rows * width, [&](int64_t row) {
     const float weight = labels[row] == ignored ? 0.0f : weights[row];
-    // subtracts first, because the logarithm would lose its digits in a sum with a large maximum
+    // the label's logit is subtracted from the maximum first: added to a large maximum, the logarithm would
+    // lose its digits
     losses[row] = weight == 0.0f ? 0.0f : logf(sums[row]) + (maxima[row] - label_logits[row]);
     if (gradients == nullptr) return;
     T* const gradient = gradients + row * width;

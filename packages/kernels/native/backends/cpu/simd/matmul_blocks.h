@@ -26,7 +26,7 @@ constexpr int64_t kParallelProducts = int64_t{1} << 17;  // with fewer multiplic
 // Returns the beginning of part `i` of `parts` nearly equal parts.
 MTL_INLINE int64_t part_start(int64_t length, int64_t parts, int64_t i) { return length * i / parts; }
 
-// Where sums are stored in float32 until the next block of steps.
+// The place where sums are stored in float32 until the next block of steps.
 enum class Sums {
   kInOutput,    // the output, which is float32
   kNowhere,     // in no memory: there is only one block of steps
