@@ -4,8 +4,8 @@ import { bundle, library } from '@mtl/tooling/tsup';
 const bundled = ['checkpoint', 'data/data', 'doctor', 'run/run', 'runs', 'watch'];
 
 /**
- * Commands that load modules of a user. These modules import the same packages, and there must be only one
- * copy of each package.
+ * Commands that load modules which a user wrote. These modules import the same packages as the command. Each
+ * package must be loaded only once, so these commands do not bundle the packages.
  */
 const linked = [
   'calibrate',

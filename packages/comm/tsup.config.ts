@@ -1,8 +1,8 @@
 import { library } from '@mtl/tooling/tsup';
 
-// worker threads start with rank-thread-entry, which imports rank-thread next to it, and processes with
-// local-rank-entry; build-addon is the command that compiles the addon, and tooling is bundled into it, so
-// that it works in an installed package
+// worker threads start with rank-thread-entry, which imports the file rank-thread next to it; processes start
+// with local-rank-entry; build-addon is the command that compiles the addon, and contains its own copy of
+// tooling, so that it works in an installed package
 export default library({
   index: 'src/index.ts',
   'internal/index': 'src/internal/index.ts',

@@ -1,8 +1,9 @@
 #!/usr/bin/env node
 /**
  * npm run dev -- api: writes the API reference of all packages as HTML to tooling/build/api. It contains
- * their docstrings and a page of all error codes. Every warning of TypeDoc is a failure: an @param without
- * its parameter, an unknown tag, a broken link. This program does not check types; `npm run typecheck` does.
+ * their docstrings and a page of all error codes. Every warning of TypeDoc is a failure, for example an
+ * @param for a parameter that does not exist, an unknown tag, or a broken link. This program does not check
+ *   types; `npm run typecheck` does.
  * npm run dev -- api [--out DIRECTORY]
  */
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';

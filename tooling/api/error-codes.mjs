@@ -28,9 +28,10 @@ function readMessage(node) {
 }
 
 /**
- * Returns the error code in a literal if the source makes an error from the literal or prints it. Then the
- * literal is a field, a constant, a default, a branch of a condition, or an argument of `fail`. Literals in
- * comparisons and names of environment variables have other parents.
+ * Returns the error code in a literal if the source makes an error from the literal or prints it. This is the
+ * case if the literal is a field, a constant, a default, a branch of a condition, or an argument of `fail`.
+ * Literals in comparisons and names of environment variables are not error codes; their parent nodes are of
+ * other kinds.
  */
 function handedCode(node) {
   if (ts.isTemplateHead(node)) return /^error\[(MTL_[A-Z0-9_]+)\]/.exec(node.text)?.[1];
@@ -54,7 +55,7 @@ function findBaseClass(node) {
 
 function errorsOfSource(path) {
   const text = readFileSync(path, 'utf8');
-  // Half of the sources contain no code; most of the time is saved by not parsing these.
+  // half of the sources contain no code, and skipping them saves most of the parsing time
   if (!text.includes('MTL_')) return [];
   const source = parseSource(path, text);
   const errors = [];

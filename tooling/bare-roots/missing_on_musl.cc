@@ -1,5 +1,6 @@
-// Functions that libstdc++ and libgcc of Debian take from glibc, and Node.js for musl from a newer libstdc++,
-// for a root with musl: musl has all others. The loader of musl finds them in any library of the process.
+// Defines functions that musl lacks but that libraries in a root with musl need: Debian's libstdc++ and
+// libgcc expect them in glibc, and the Node.js for musl expects them in a newer libstdc++. musl's loader
+// finds them in any library of the process.
 #include <link.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -9,10 +10,10 @@
 
 extern "C" {
 
-// A number other than 0 lets libstdc++ leave out atomic operations.
+// A value other than 0 tells libstdc++ that it need not use atomic operations.
 char __libc_single_threaded = 0;
 
-// libgcc exports these two for programs that were linked with an older one.
+// libgcc exports these two names for programs that were linked with an older libgcc.
 int __cpu_indicator_init() { return 0; }
 unsigned __cpu_model[4];
 
@@ -27,7 +28,7 @@ size_t __strftime_l(char* text, size_t size, const char* format, const tm* time,
   return strftime_l(text, size, format, time, locale);
 }
 
-// Finds the library with an address, whose table of exceptions libgcc reads.
+// Finds the library that contains an address. libgcc reads this library's table of exceptions.
 int _dl_find_object(void* address, dl_find_object* found) noexcept {
   struct Search {
     ElfW(Addr) address;
@@ -56,7 +57,7 @@ int _dl_find_object(void* address, dl_find_object* found) noexcept {
   return dl_iterate_phdr(visit, &search) == 1 ? 0 : -1;
 }
 
-// Destructors of a thread's variables, the last registered first.
+// Registers a destructor of a thread's variable. The destructor that was registered last runs first.
 int __cxa_thread_atexit_impl(void (*destroy)(void*), void* object, void*) {
   struct Registered {
     Registered* next;
@@ -81,8 +82,8 @@ int __cxa_thread_atexit_impl(void (*destroy)(void*), void* object, void*) {
   return pthread_setspecific(key, registered);
 }
 
-// std::string's replacement of `length` characters at `at` by characters that may lie in the string itself;
-// `behind` characters follow.
+// Replaces `length` characters at `at` in a std::string by characters that may be part of the same string.
+// `behind` characters follow the replaced characters.
 void _ZNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE15_M_replace_coldEPcmPKcmm(
     void*, char* at, size_t length, const char* source, size_t size, size_t behind) {
   char* copy = static_cast<char*>(malloc(size + 1));

@@ -7,25 +7,26 @@ import { runStep } from '../release/run-step.mjs';
 
 const missingOnMusl = fileURLToPath(new URL('missing_on_musl.cc', import.meta.url));
 
-/** Libraries that the binaries of Node.js need, apart from the loader of programs. */
+/** Libraries that the binaries of Node.js need, without the program loader. */
 const libraries = [
   ...['libc.so.6', 'libm.so.6', 'libdl.so.2', 'libpthread.so.0', 'libgcc_s.so.1', 'libstdc++.so.6'],
 ];
 const librariesFrom = (folder) => libraries.map((name) => [join(folder, name), join('lib', name)]);
 
-/** Where Node.js is in a root. */
+/** The path of Node.js in a root. */
 const nodePath = '/opt/node/bin/node';
 
 /**
- * The roots by name: a file system with Node.js, npm and the libraries that Node.js needs, without a shell, a
- * compiler, or anything else.
+ * The roots, by name. A root is a file system that contains only Node.js, npm and the libraries that Node.js
+ * needs. It has no shell and no compiler.
  *
- * `node`: the package of npm that holds Node.js.
- * `needs`: a file of each package of Debian that the root is made from.
- * `files`: what is copied, from this machine to the root.
- * `start`: the words before the arguments of Node.js.
- * `hasPlatformPackages`: whether the registry has them, so that npm leaves them out by itself or installs
- * them. `finish`: makes what cannot be copied.
+ * - `node`: the npm package that contains Node.js
+ * - `needs`: one file of each Debian package from which the root is made
+ * - `files`: the files that are copied from this machine to the root
+ * - `start`: the words before the arguments of Node.js
+ * - `hasPlatformPackages`: true if the registry has the platform packages. npm then decides which of them it
+ *   installs.
+ * - `finish`: makes the files that cannot be copied
  */
 export const roots = {
   x64: {
@@ -41,7 +42,7 @@ export const roots = {
   },
   musl: {
     about: 'x86-64 with musl',
-    // the only Node.js for musl on npm: a program of pnpm is inside
+    // The only Node.js for musl on npm is inside this package, in a program of pnpm.
     node: '@pnpm/linuxstatic-x64@11.21.0',
     needs: { musl: '/lib/x86_64-linux-musl/libc.so', gcc: '/usr/bin/gcc' },
     files: [
@@ -54,7 +55,7 @@ export const roots = {
     hasPlatformPackages: true,
     finish(system) {
       takeProgramAway(join(system, 'opt/node/pnpm'), join(system, nodePath));
-      // Debian's C++ library asks glibc for functions that musl lacks, by way of this name
+      // Debian's C++ library looks in a library of this name for the glibc functions that musl lacks.
       const library = join(system, 'lib/ld-linux-x86-64.so.2');
       runStep('gcc', ['-shared', '-fPIC', '-O2', '-nostdlib', '-o', library, missingOnMusl]);
     },
@@ -77,18 +78,21 @@ export const roots = {
   },
 };
 
-/** Returns Debian's packages that `chosen` roots are made from, or run with, and that this machine lacks. */
+/**
+ * Returns the Debian packages that the roots `chosen` need, for making or running them, and that this machine
+ * lacks.
+ */
 export function listMissing(chosen) {
   const needed = [{ iproute2: '/sbin/ip' }, ...chosen.map(({ needs }) => needs)].flatMap(Object.entries);
   const packages = needed.filter(([, file]) => !existsSync(file)).map(([name]) => name);
   return [...new Set(packages)];
 }
 
-/** Returns true if this process may start another in a file system and a network of its own. */
+/** Returns true if this process may start another process with a separate file system and network. */
 export const canIsolate = () =>
   spawnSync('unshare', ['--net', '--mount', '--pid', '--fork', 'true']).status === 0;
 
-/** Makes a root in the folder `system`; packages of npm are kept in `downloads`. */
+/** Makes a root in the folder `system`. npm packages are kept in `downloads`. */
 export function makeRoot({ root, system, downloads }) {
   unpackPackage(downloadPackages([root.node], downloads).get(root.node), join(system, 'opt/node'));
   copyNpm(system);
@@ -100,8 +104,8 @@ export function makeRoot({ root, system, downloads }) {
 }
 
 /**
- * Copies an executable of Node.js that contains a program without the mark by which Node.js starts the
- * program: what is left is the executable that the program was put into.
+ * Copies an executable of Node.js that contains a program, without the mark that makes Node.js start this
+ * program. The copy behaves like a plain Node.js.
  */
 function takeProgramAway(from, to) {
   const executable = readFileSync(from);

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 /**
- * npm run dev -- test:bare: installs @mtl/cli from tarballs in roots that have Node.js alone, and trains the
+ * npm run dev -- test:bare: installs @mtl/cli from tarballs in roots that have only Node.js, and trains the
  * default run there, with kernels as WebAssembly.
  */
 import { spawnSync } from 'node:child_process';
@@ -20,7 +20,7 @@ import { otherPackages } from '../release/bare-machine.mjs';
 import { registryAddress, runInSystem } from '../release/in-system.mjs';
 import { canIsolate, listMissing, makeRoot, roots } from './roots.mjs';
 
-/** Says what is wrong and ends the program. */
+/** Prints the problem and ends the program. */
 function refuse(message, remedy) {
   console.error(`error[MTL_BARE_ROOTS]: ${message}\n  remedy: ${remedy}`);
   process.exit(2);
@@ -65,7 +65,10 @@ try {
   rmSync(directory, { recursive: true, force: true });
 }
 
-/** Installs what the roots are made from, as root on Debian; says what is missing elsewhere. */
+/**
+ * Installs the Debian packages from which the roots are made. If this fails, prints their names and ends the
+ * program.
+ */
 function prepareMachine() {
   const missing = listMissing(chosen);
   if (missing.length > 0) {
@@ -82,7 +85,7 @@ function prepareMachine() {
 
 /**
  * Packs this checkout, and downloads what its packages depend on. Returns folders with tarballs: portable
- * packages, platform packages, packages of others.
+ * packages, platform packages, third-party packages.
  */
 function packEverything() {
   const packed = join(directory, 'packed');
@@ -94,7 +97,7 @@ function packEverything() {
   return { portable: packed, platforms: join(directory, 'platforms'), others };
 }
 
-/** Installs and trains in a root, and returns the losses. */
+/** Installs @mtl/cli in a root, trains there, and returns the losses. */
 function trainIn(name, { portable, platforms, others }) {
   const root = roots[name];
   const system = join(directory, name);
@@ -126,8 +129,8 @@ function trainIn(name, { portable, platforms, others }) {
   if (!trained.output.includes('the kernels are WebAssembly'))
     throw new Error(`${name}: the run does not say that its kernels are WebAssembly\n${trained.output}`);
   const losses = readMetrics(join(system, 'project/metrics.jsonl')).map(({ lm_loss }) => lm_loss);
-  // the bound of the golden losses in apps/gpt-train: other instruction sets and thread counts add up in
-  // another order
+  // The bound is that of the golden losses in apps/gpt-train, because other instruction sets and thread
+  // counts sum in another order.
   const wrong = losses.findIndex((loss, step) => !(Math.abs(loss - lmLosses[step]) < 2e-5));
   if (losses.length !== numSteps || wrong >= 0)
     throw new Error(

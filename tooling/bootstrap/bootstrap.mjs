@@ -79,7 +79,7 @@ function hasOneDnn() {
   );
 }
 
-/** Functions that tell which commands and libraries this machine has, and whether this user is root. */
+/** Functions that report which commands and libraries this machine has, and whether this user is root. */
 const thisMachine = {
   hasCommand: (command) => succeeds(command, ['--version']),
   hasOneDnn,
@@ -174,12 +174,11 @@ function linkCommands() {
 }
 
 /**
- * Installs dependencies, then runs turbo tasks in the checkout.
- * `declarations`: whether builds write declarations; a first training run needs none.
- * `compiles`: whether native code is always compiled. Otherwise it is not if the platform packages were
- * compiled from the same native sources.
- * `isForThisMachine`: whether kernels are compiled only for the instruction set of this machine, unless the
- * build already contains other instruction sets.
+ * Installs dependencies, then runs turbo tasks in the checkout. `declarations`: true if builds must write
+ * type declarations, which a first training run does not need. `compiles`: true if native code must be
+ * compiled in any case. If false, it is not compiled if the platform packages were compiled from the same
+ * native sources. `isForThisMachine`: true to compile the kernels only for the instruction set of this
+ * machine, unless the build already contains other instruction sets.
  */
 export function bootstrap(
   wanted = ['build', 'build:native'],

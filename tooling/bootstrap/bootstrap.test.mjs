@@ -76,8 +76,8 @@ describe('the commands of package.json', () => {
     (words) => words.match(/^node (\S+)/)?.[1] ?? [],
   );
 
-  // CI runs one of these programs first, when nothing is installed; its later programs find what the first
-  // one has installed
+  // CI runs one of these programs first, before anything is installed; later programs use what the first
+  // program has installed
   it.each([...new Set(programs)])('%s imports nothing that is still to be installed', (program) => {
     expect(listImports(join(root, program))).toEqual([]);
   });
@@ -166,7 +166,7 @@ describe('the script, started by a user without root', () => {
   });
   afterAll(() => folder.remove());
 
-  /** Puts fake commands, which only succeed, in the folder in which the script looks for its tools. */
+  /** Puts fake commands, which only succeed, into the folder where the script looks for its tools. */
   function provide(commands) {
     rmSync(join(folder.path, 'tools'), { recursive: true, force: true });
     for (const command of commands) folder.writeProgram(`tools/${command}`, 'exit 0');

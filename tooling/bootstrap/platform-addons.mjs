@@ -9,10 +9,10 @@ import { addonFoldersHere } from '../release/platform-folders.mjs';
 const readJson = (path) => (existsSync(path) ? JSON.parse(readFileSync(path, 'utf8')) : undefined);
 
 /**
- * Returns true if nothing needs to be compiled in the checkout `root`. That is so if no native package has a
- * local build, and its platform package, compiled from the same sources, is present or can be downloaded. A
- * download is compared with platforms/NAME/released.json, which the release has written, so registries need
- * not be trusted.
+ * Returns true if nothing needs to be compiled in the checkout `root`. This is the case if no native package
+ * has a local build, and if the platform package of each, compiled from the same sources, is present or can
+ * be downloaded. A download is compared with platforms/NAME/released.json, which the release has written, so
+ * registries need not be trusted.
  */
 export function usePlatformAddons({ root, say = console.log }) {
   const platforms = addonFoldersHere(root);
@@ -49,7 +49,7 @@ function download({ platform, sources, say }) {
       say(`${name} ${released.version} is not what was released (${released.integrity}): compiling`);
       return false;
     }
-    // The checkout already has these files of the package, and they are kept.
+    // These files of the package are already in the checkout, and are not replaced.
     const kept = ['package.json', 'README.md', 'LICENSE'].map((each) => `--exclude=package/${each}`);
     const unpacked = spawnSync('tar', ['xzf', tarball, ...kept, '--strip-components=1', '-C', directory]);
     return unpacked.status === 0 && isBuiltFrom(platform, sources);

@@ -61,7 +61,7 @@ function runWithProgress([command, ...args]) {
     end(1);
   });
   child.on('exit', (code) => end(code ?? 1));
-  // a signal ends only the command. The folder is removed after its end
+  // a signal ends only the command, and this program removes the folder after the command's end
   for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal));
 }
 

@@ -58,7 +58,7 @@ function build(words, cwd) {
 for (const target of [[], ['--target', 'nccl_process_fake']]) build(target, join(root, 'packages/comm'));
 
 const trainingsOfRanks = ['test/cuda/ranks'];
-/** The training tests that are fast enough under emulation; the others would take minutes. */
+/** The training tests that are fast enough under emulation. The other training tests would take minutes. */
 const shortTrainings = [...trainingsOfRanks, 'test/cuda/one-rank'];
 
 /** Runs the tests of ranks and of some training runs with the CUDA library that `env` names. */

@@ -71,7 +71,7 @@ export function testOutcomes(root) {
       for (const { status, fullName, tags = [], failureMessages = [] } of file.assertionResults) {
         if (status === 'passed') outcomes.numPassed += 1;
         else if (status === 'failed') failed.push(withReason(`${name}: ${fullName}`, failureMessages));
-        // an import or a hook has failed, so no test of this file ran
+        // an import or a hook has failed, so that no test of this file ran
         else if (endedOutsideOfTests) continue;
         else (tags.includes('whole') ? left : skipped).push(`${name}: ${fullName}`);
       }

@@ -48,9 +48,9 @@ const mayImport = {
 };
 
 /**
- * The packages that are meant to run in a page, and how many imports of Node's modules their sources have.
- * The numbers may only fall, down to one door each: lower them with the imports. What a page loads takes
- * Node's modules by process.getBuiltinModule where it uses them.
+ * The packages that are meant to run in a web page, with the number of imports of Node's modules in their
+ * sources. A change that removes imports lowers the number here; no number may rise. Code that a page loads
+ * gets Node's modules by process.getBuiltinModule at the place of use.
  */
 const importsOfNode = {
   kernels: 6,

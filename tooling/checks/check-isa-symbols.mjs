@@ -3,8 +3,8 @@
  * Finds functions that the linker would merge between instruction sets.
  * node check-isa-symbols.mjs [--build-dir packages/kernels/build/Release] [--self-test] Vectorised kernels
  * are compiled once per instruction set (object libraries simd_*). An inline function or a template in two of
- * these libraries is a weak symbol, and the linker keeps only one copy, perhaps the AVX-512 one. An old
- * processor would then crash in an unrelated place. Therefore these libraries may define no weak and no
+ * these libraries is a weak symbol, of which the linker keeps only one copy, perhaps the copy for AVX-512. An
+ * old processor would then crash in an unrelated place. Therefore these libraries may define no weak and no
  * unique symbols.
  */
 import { spawnSync } from 'node:child_process';

@@ -1,8 +1,9 @@
 #!/usr/bin/env node
 /**
  * Checks house rules that no linter knows: lengths and names of files; the width, words and openings of
- * comments; the files of each package and the contents of its package.json; spreads without use; the length
- * of first examples; conflict markers of merges. `--self-test` shows that each rule can fail.
+ * comments; the files of each package and the contents of its package.json; object spreads that have no
+ * effect; the length of the first example in a README; conflict markers of merges. `--self-test` shows that
+ * each rule can fail.
  */
 import { execFileSync } from 'node:child_process';
 import { existsSync, readFileSync } from 'node:fs';
@@ -118,9 +119,9 @@ function checkPackage(folder, files) {
 }
 
 /**
- * Returns the problems of the package.json of a published package: of the fields by which users of npm find
- * the package and its authors. The addresses follow from the `repository` (a URL) in the root package.json;
- * without it, there are none.
+ * Returns the problems of the package.json of a published package. Only the fields by which users of npm find
+ * the package and its authors are checked. The addresses in them follow from `repository` (a URL) in the root
+ * package.json. Without a `repository` there, the package must have no addresses.
  */
 function checkManifest(path, text, rootText) {
   const folder = path.replace(/\/package\.json$/, '');

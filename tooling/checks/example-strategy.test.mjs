@@ -7,7 +7,7 @@ import { root } from '../bootstrap/bootstrap.mjs';
 
 /**
  * This example shows the cost of adding a strategy. It consists of two patches: a second axis along which
- * processes share the features of a network, and an option of this axis. The test applies both to a copy of
+ * processes share the features of a network, and an option for this axis. The test applies both to a copy of
  * the packages and runs the tests that they add.
  */
 
@@ -43,7 +43,7 @@ function copyPackages(to) {
   for (const name of new Set(files.map((file) => file.split('/')[1]))) {
     const [from, copy] = [root, to].map((folder) => join(folder, 'packages', name));
     const modules = join(from, 'node_modules');
-    // links to other packages lead to their copies
+    // links between packages must lead to the copies
     if (existsSync(modules))
       cpSync(modules, join(copy, 'node_modules'), { recursive: true, verbatimSymlinks: true });
     const built = join(from, 'build', 'Release');

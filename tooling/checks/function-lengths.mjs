@@ -6,7 +6,7 @@ const mostLines = { script: 100, native: 150 };
 
 /**
  * Returns the functions of a source that are too long for readers, as `{ line, name, lines, most }`. A
- * callback of `describe` is a group of tests: only its tests count, each by itself.
+ * callback of `describe` is a group of tests. The group itself is not checked, but each of its tests is.
  */
 export function longFunctions(path, text) {
   if (/\.(ts|mts|mjs)$/.test(path)) return longScriptFunctions(path, text);

@@ -123,7 +123,7 @@ describe('the gates of the repository', () => {
       );
       return outdated.filter((name) => name !== '@mtl/tooling');
     };
-    // apps start the command of @mtl/cli, on which they do not depend
+    // apps start the command of @mtl/cli although their package.json does not list @mtl/cli
     expect(outdatedBy('packages/cli/src/main.ts')).toEqual(['@mtl/bert-train', '@mtl/cli', '@mtl/gpt-train']);
     const aboveData = outdatedBy('packages/data/src/index.ts');
     expect(aboveData).toEqual(expect.arrayContaining(['@mtl/data', '@mtl/runs', '@mtl/gpt-train']));

@@ -1,6 +1,7 @@
 /**
- * Reads the list of reasons why tests may skip. A line with a reason is followed by indented lines with the
- * beginnings of the names of its tests (`path: name`). Lines that begin with # are comments.
+ * Reads the list of reasons why tests may skip. After the line of a reason, indented lines list the tests
+ * that may skip for this reason, by the beginnings of their names (`path: name`). Lines that begin with # are
+ * comments.
  * @throws Error for a name that no reason precedes
  */
 export function readSkipReasons(text) {

@@ -32,8 +32,8 @@ const ownFolders = {
 };
 
 /**
- * Features that no package lists, with the words that name them. Files with the feature's name, and folders
- * with its `kind`, belong to the feature.
+ * Features that no package lists, with the words that name them. Files whose name contains the feature's
+ * name, and folders whose name is its `kind`, belong to the feature.
  */
 const features = [
   {
@@ -152,7 +152,7 @@ function readStrategies(parse) {
     const name = text.replace(/Parallelism$/, '');
     const file = files.get(text);
     const source = parse(file);
-    // a flag is a property whose value is a call that makes its schema
+    // a flag is a property whose value is a function call that makes the flag's schema
     const flags = collectNodes(source, ts.isPropertyAssignment)
       .filter(({ initializer }) => ts.isCallExpression(initializer))
       .map(({ name: key }) => key)
@@ -178,7 +178,10 @@ function readStrategies(parse) {
   });
 }
 
-/** Returns the stores as topics; their words are the name and the class, which is in a separate file. */
+/**
+ * Returns the stores as topics. The words of a topic are the name of the store and its class, which is in a
+ * separate file.
+ */
 function readStores(parse) {
   const list = parse(storesFile);
   const files = listImports(list, storesFile);

@@ -106,7 +106,7 @@ describe('the steps that run on a GPU', () => {
     expect(onGpu.sanitizer.some(({ problem }) => problem !== undefined)).toBe(false);
     const without = listStages({ ...options, emulation: false });
     expect(without.sanitizer[0].problem).toContain('compute-sanitizer is not here');
-    // vitest's preset writes its report to this path, and the skipped tests are read from it
+    // the preset of vitest makes vitest write its report to this path, from which the skipped tests are read
     const reports = onGpu.tests.filter(({ report }) => report !== undefined);
     expect(reports.map(({ env }) => env.MTL_TEST_REPORT)).toEqual(reports.map(({ report }) => report));
     expect(reports).toHaveLength(testFolders.length);
@@ -167,7 +167,7 @@ describe('steps', () => {
 
   it('run although one before has failed or was ended, each within its share of the time', async () => {
     const hanging = shell('hangs', 'sleep 600 & wait');
-    // the other steps take almost no time, and have a large limit for busy machines
+    // the other steps take almost no time, but have a large limit because machines may be busy
     const more = { weight: 14 };
     const others = [shell('fails', 'exit 3', more), shell('passes', 'exit 0', more)];
     const { came, statuses } = await run([hanging, ...others], 1);
@@ -181,7 +181,7 @@ describe('steps', () => {
     const asks = (weight) => shell('asks', 'echo "limit $0"', { weight, limited, minutes: 1000 });
     const { said } = await run([asks(4), asks(undefined), asks(2)], 70);
     const limits = [...said.matchAll(/limit ([\d.]+)/g)].map(([, seconds]) => Number(seconds));
-    // the programs take almost none of it; allows a minute for busy machines
+    // the programs use almost none of this time; a busy machine gets an additional minute
     for (const [index, expected] of [2400, 1400, 4200].entries()) {
       expect(limits[index]).toBeLessThanOrEqual(expected);
       expect(limits[index]).toBeGreaterThan(expected - 60);

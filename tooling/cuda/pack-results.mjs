@@ -11,7 +11,7 @@ export function packResults({ folder, file }) {
   mkdirSync(dirname(file), { recursive: true });
   const args = ['--create', '--gzip', '--file', partial, '--directory', dirname(folder), basename(folder)];
   const { status, stderr, error } = spawnSync('tar', args, { encoding: 'utf8' });
-  // status 1: a log has grown while tar read it
+  // tar ends with status 1 if a log has grown while tar read it
   if (status === 0 || status === 1) {
     renameSync(partial, file);
     return;

@@ -129,7 +129,7 @@ function describeGpu() {
 }
 
 const gpu = describeGpu();
-// Native programs look for cuBLASLt only by name, so they would not find the library of a Python environment.
+// Native programs look for cuBLASLt only by name, so they would not find the library in a Python environment.
 if (gpu.cublasLtPath?.startsWith('/')) {
   const folders = [dirname(gpu.cublasLtPath), process.env.MTL_CUDA_LIBS];
   process.env.MTL_CUDA_LIBS = folders.filter(Boolean).join(delimiter);
@@ -181,7 +181,7 @@ await runSteps({
       status,
       seconds,
       isInformation,
-      // Skipped tests are not recorded under emulation or with --only, because these leave tests out.
+      // Skipped tests are not recorded under emulation or with --only, because both leave tests out.
       ...(values.emulation || values.only !== undefined ? {} : { skipped: skippedTests(report) }),
     });
     results.otherwise = otherwise;

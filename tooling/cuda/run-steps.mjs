@@ -3,8 +3,9 @@ import { runStep } from './run-step.mjs';
 /**
  * Runs steps one after the other, continuing after a failure. `minutes` is the time for all steps (Infinity:
  * no limit). Each step gets a share of the remaining time, in proportion to its `weight` (default 1), but at
- * most its own limit. So a step that hangs costs only its share, and the time that quick steps save goes to
- * later steps. If a step with `otherwise` fails, all later steps get the variables in `otherwise`.
+ * most its own limit. A step that hangs therefore costs only its own share, and later steps get the time that
+ * quick steps have not used. If a step with `otherwise` fails, all later steps get the variables in
+ * `otherwise`.
  * @param logOf - the stream that receives a step's output, in addition to the terminal
  * @param keep - called after each step with the step and the result: `status` of run-step.mjs, or 'no time
  *   left'; `seconds`; and `otherwise`, the variables for later steps

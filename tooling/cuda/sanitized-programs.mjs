@@ -5,8 +5,9 @@ const nativeTestsOfGpu = ['cuda_kernels', 'device_api_orders_streams', 'device_m
 
 /**
  * Returns the programs that run under compute-sanitizer, or without it under emulation. `tools`: the tools of
- * compute-sanitizer for each program, the most useful first. Node is slow under these tools. So native tests
- * cover all operations, and Node only calls a few operations as training runs do, and records them as graphs.
+ * compute-sanitizer for each program, the most useful first. Node is slow under these tools. Therefore native
+ * tests cover all operations, whereas Node calls only a few operations, in the same way as a training run,
+ * and records them as graphs.
  */
 export function sanitizedPrograms({ kernels, nativeTests }) {
   return [

@@ -4,8 +4,8 @@ import { basename } from 'node:path';
 // Matches libraries that every system has. A bundle only requires minimum versions of these.
 const ofTheSystem = /^(linux-vdso|ld-linux|lib(c|m|dl|rt|pthread|util|resolv)\.so)/;
 /**
- * Matches libraries of the compiler. If the machine has recent enough versions, these are used, because other
- * libraries of the machine may need them.
+ * Matches the names of the compiler's libraries. If the machine has versions that are recent enough, the
+ * machine's versions are used, because other libraries of the machine may need them.
  */
 const ofTheCompiler = /^lib(stdc\+\+|gcc_s)\.so/;
 

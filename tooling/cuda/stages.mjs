@@ -20,7 +20,8 @@ export function listStages({ root, out, emulation, only, sanitizer, benchArgumen
   return {
     guards: guardSteps({ kernels, nativeTests }),
     tests: testSteps({ root, out, only, kernels, nativeTests, programs }),
-    // The sanitizers check machine code of a GPU. Under emulation, their programs run without them.
+    // the sanitizers check the machine code of a GPU; under emulation, the same programs run without
+    // sanitizers
     sanitizer: emulation
       ? programs.map(({ name, command, args }) => ({
           name: `${name}, without a sanitizer`,

@@ -1,8 +1,8 @@
 /**
  * Completes a bundle that was made for a checkout: copies the tracked files that the bundle leaves out.
  * node take-sources.mjs CHECKOUT Ends with status 2 if the checkout lacks one of the files. Files that have
- * changed since the bundle was made are copied and named: the tests use the changed files, but builds in the
- * bundle were made from the old ones.
+ * changed since the bundle was made are copied and named: the tests use the changed files, but the builds in
+ * the bundle were made from the old files.
  */
 import { createHash } from 'node:crypto';
 import { cpSync, existsSync, mkdirSync, readFileSync, realpathSync } from 'node:fs';

@@ -96,9 +96,9 @@ function placesInIndex(bytes) {
 }
 
 /**
- * Returns the places of these values in a GGUF file: the numbers of tensors and values in the header, the
- * length of the first key, the sizes of the architecture, the lengths of the lists of tokens and merges, and
- * the first size and offset of a tensor.
+ * Returns the positions of counts in a GGUF file: the numbers of tensors and values in the header, the length
+ * of the first key, the sizes of the architecture, the lengths of the lists of tokens and merges, and the
+ * first size and offset of a tensor.
  */
 function placesInGguf(bytes) {
   const after = (word, distance, where = word) => {
@@ -123,7 +123,9 @@ function placesInGguf(bytes) {
   ];
 }
 
-/** Makes a place in a file with a 32-bit integer. A value that does not fit becomes the largest one. */
+/**
+ * Makes a place in a file with a 32-bit integer. A value that does not fit is replaced by the largest value.
+ */
 const narrow = (bytes, at, where) => ({
   where,
   replaced: (count) => {
@@ -165,7 +167,7 @@ function placesInPickle(bytes, wrap) {
       const long = Buffer.alloc(10, 0);
       long.set([0x8a, 8]);
       long.writeBigInt64LE(BigInt(count), 2);
-      // Frames may be left out; their lengths would be wrong.
+      // frames may be omitted, because their lengths would be wrong in the cut pickle
       const cuts = [...frames.map((frame) => [...frame, Buffer.alloc(0)]), [start, end, long]];
       return wrap(spliced(bytes, cuts));
     },
@@ -232,7 +234,7 @@ function makeZip(entries) {
       ]),
     );
     const file = Buffer.concat([local, Buffer.from(name), extra, content]);
-    // the length of the extra field, which the archive's directory lacks
+    // the file's own header has an extra field, but the header in the archive's directory has none
     file.writeUInt16LE(extra.length, 28);
     files.push(file);
     offset += file.length;

@@ -41,7 +41,7 @@ async function readOutcome(message) {
       resolve(kind);
     };
     const receive = (reply) => {
-      // reading the valid files, before the first case begins, takes its own time
+      // the clock starts only now, because reading the valid files before the first case also takes time
       if (reply.kind === 'started') clock = setTimeout(() => reader.kill('SIGKILL'), mostSeconds * 1000);
       if (reply.done) settle(`${reply.kind} ${reply.what ?? ''}`);
     };

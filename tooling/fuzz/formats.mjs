@@ -38,7 +38,7 @@ export const formats = {
       readdirSync(directory).filter((name) => /\.parquet$/.test(name) && !/nulls/.test(name)),
     mutate: mutateBytes,
     read: (directory, file) => readDocuments(join(directory, file)),
-    // the number of rows is stored in the file, its row groups, chunks and pages
+    // the file stores the number of rows several times: for the file, its row groups, chunks and pages
     invariant: (documents) => documents.length,
   },
   jsonl: {

@@ -2,7 +2,8 @@
 /**
  * Damages valid files of every format and gives each to its reader, in a separate process. A case fails if
  * the reader crashes, hangs, throws an error without a code, uses more than 2 GB, or returns another result
- * than for the valid file where the format stores it twice. See `npm run dev -- fuzz --help`.
+ * than for the valid file, although the format stores the data of the result twice. See
+ * `npm run dev -- fuzz --help`.
  */
 import { fork } from 'node:child_process';
 import { copyFileSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
@@ -90,7 +91,9 @@ class Reader {
     return { ...outcome, input, file };
   }
 
-  /** Returns the first reply for which `isAwaited` holds, or the end of the process if that comes first. */
+  /**
+   * Returns the first reply for which `isAwaited` returns true, or the end of the process if it ends before.
+   */
   #until(isAwaited, seconds = caseSeconds) {
     const child = this.#child;
     return new Promise((resolve) => {
@@ -174,8 +177,8 @@ async function runOne(reader, message) {
 }
 
 /**
- * Returns inputs that once failed. Their files are named `NAME--FILE`, where FILE is the file of the example
- * that they replace.
+ * Returns inputs that once failed. They are in files named `NAME--FILE`, where FILE is the file of the
+ * example that the input replaces.
  */
 function readCorpus(format) {
   const folder = join(values.corpus, format);

@@ -1,5 +1,5 @@
-// Damages files in the same way as transfers, disks, editors and faulty programs do. All damage is determined
-// by the random numbers.
+// Damages files as transfers, disks, editors and faulty programs do. All damage is determined by the random
+// numbers.
 
 /** Random numbers that are determined by a text (mulberry32 with the text's hash as seed). */
 export class Random {

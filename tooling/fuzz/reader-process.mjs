@@ -14,8 +14,8 @@ const { MtlError } = await importPackage('@mtl/errors');
 const examples = new Map();
 
 /**
- * Returns the valid example of a format: its files, the files to damage, and the result of reading each of
- * the latter.
+ * Returns the valid example of a format: its files, the files to damage, and the result of reading the
+ * example.
  */
 async function makeExample(name) {
   const known = examples.get(name);

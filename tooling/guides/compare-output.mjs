@@ -56,9 +56,9 @@ function findRun({ matchers, lines, from }) {
 
 /**
  * Returns the difference between printed output and the output in a guide, as a message; undefined if there
- * is none. In a guide, a line that is only … matches any lines, … within a line any characters, ~5 any
- * number, ≈5 a number within 2 %, and ≃5 a number within 10 %. White space at the end of lines and empty
- * lines at the end are ignored.
+ * is none. In a guide, a line that consists only of … matches any lines; … within a line matches any
+ * characters; ~5 matches any number; ≈5 matches a number within 2 %; and ≃5 matches a number within 10 %.
+ * White space at the end of lines and empty lines at the end are ignored.
  */
 export function outputDifference({ shown, printed }) {
   const lines = splitLines(printed);

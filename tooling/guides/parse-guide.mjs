@@ -60,7 +60,7 @@ function readInfo({ path, line, info }) {
  * Returns the steps of a guide in order, each with its `line`: `{ kind: 'file', name, text }`,
  * `{ kind: 'command', command, status, output }` (`output` is undefined if the guide shows none), or
  * `{ kind: 'not-run', reason }`.
- * @throws GuideError for a block that is not run and not marked as such with a reason
+ * @throws GuideError for a block that cannot be run and has no mark with a reason
  */
 export function parseGuide({ path, text }) {
   const steps = [];

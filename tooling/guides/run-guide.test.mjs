@@ -13,7 +13,7 @@ afterAll(() => folder.remove());
 const long = `1000.${process.pid}`;
 
 let numGuides = 0;
-/** Writes a guide with these blocks: info string and text of each. */
+/** Writes a guide with the given blocks. Each block has an info string and a text. */
 function writeGuide(...blocks) {
   numGuides += 1;
   const path = join(folder.path, `guide-${process.pid}-${numGuides}.md`);

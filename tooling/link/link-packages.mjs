@@ -150,8 +150,8 @@ function writeTypeScriptOptions(folder) {
 }
 
 /**
- * Returns the environment for npm in the folder. If another npm started this process, its variables, above
- * all its prefix, are left out.
+ * Returns the environment for npm in the folder. If npm has started this process, the variables that npm has
+ * set (above all its prefix) are left out.
  */
 function environmentOfNpm() {
   return Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^npm_|^INIT_CWD$/i.test(name)));

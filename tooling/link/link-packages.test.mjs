@@ -31,7 +31,7 @@ const run = (command, args) => {
 
 /**
  * Lists the files of the checkout's packages that npm could remove: sources, builds, and dependencies. Files
- * that other tests write and remove meanwhile are not listed.
+ * that other tests write and remove at the same time are not listed.
  */
 function filesOfPackages() {
   const { stdout } = spawnSync('git', ['ls-files', 'packages'], { cwd: root, encoding: 'utf8' });
@@ -76,7 +76,7 @@ beforeAll(() => {
   );
   for (const name of ['first', 'second']) writeOther(name);
   write('program.mjs', program);
-  // links as older guides described them, which npm follows
+  // links as older versions of the guides described them; npm follows such links
   mkdirSync(join(folder, 'node_modules'));
   symlinkSync(join(root, 'packages'), join(folder, 'node_modules', '@mtl'));
   linkPackages(folder);

@@ -25,8 +25,8 @@ export const hasLlamaCpp = existsSync(join(folder, 'installed.json'));
  */
 
 /**
- * The log-probabilities [position][token] of each sequence without a count, the tokens after each one with a
- * count, the tokens of each text, and the embedding of each text.
+ * The log-probabilities [position][token] of each sequence if the question has no count, the following tokens
+ * of each sequence if it has a count, the tokens of each text, and the embedding of each text.
  *
  * @typedef {{
  *   readonly probabilities: readonly (readonly (readonly number[])[])[],

@@ -1,9 +1,10 @@
 #!/usr/bin/env node
 /**
- * Checks the matmuls of warp groups in PTX (`wgmma.mma_async`), whose operands the sources of @mtl/kernels
- * number by hand (native/backends/cuda/instructions/hopper.h): m64nNk16 has N / 2 accumulators, all
- * different, a left operand of four registers or a descriptor, and four immediates with a descriptor (scales
- * of A and B, whether A and B are transposed) or three with registers. Needs nvcc, no GPU.
+ * Checks the matmuls of warp groups in PTX (`wgmma.mma_async`), because their operands are numbered by hand
+ * in the sources of @mtl/kernels (native/backends/cuda/instructions/hopper.h). m64nNk16 has N / 2
+ * accumulators, which must all differ. Its left operand is four registers or a descriptor. It has four
+ * immediates with a descriptor (scales of A and B, and flags for the transposition of A and of B), and three
+ * immediates with registers. Needs nvcc, but no GPU.
  *   node check-wgmma.mjs [FILE.cu ...]      every form that hopper.h offers, or what the files use
  * Ends with 1 when one is wrong, or there is none.
  */
@@ -31,7 +32,7 @@ function findProblem([text, columns, types, accumulators, left, immediates]) {
   const count = registersIn(immediates).length;
   const wanted = isInRegisters ? 3 : 4;
   if (count !== wanted) return `${count} immediates, expected ${wanted}: ${text}`;
-  // immediates of the layouts: both operands by rows, or B by columns
+  // the immediates for the layouts of operands: both by rows, or B by columns
   const expectedImmediates = isInRegisters ? '1,1,1' : '1,1,0,0';
   return registersIn(immediates).join(',') === expectedImmediates
     ? undefined

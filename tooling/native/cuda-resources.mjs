@@ -1,9 +1,9 @@
 #!/usr/bin/env node
 /**
- * Compiles CUDA sources for every architecture that is shipped and prints, for each kernel, what the compiler
- * reports and what the machine code holds: registers, spilled bytes, static shared memory, matrix
+ * Compiles CUDA sources for every architecture that is shipped and prints, for each kernel, numbers from the
+ * compiler's report and from the machine code: registers, spilled bytes, static shared memory, matrix
  * instructions (HMMA), matrix loads (LDSM), asynchronous copies (LDGSTS), and Hopper's matrix instructions of
- * warp groups (HGMMA) and bulk copies (UTMALDG). Needs nvcc, no GPU.
+ * warp groups (HGMMA) and bulk copies (UTMALDG). Needs nvcc, but no GPU.
  *   node cuda-resources.mjs [--architectures 80,90a] FILE.cu ...
  *   node cuda-resources.mjs --built LIBRARY      the instructions alone, in all of a library that nvcc has linked
  * Ends with 1 when a kernel spills more than its source allows (`// spills allowed: NUMBER`, with the reason
@@ -18,8 +18,8 @@ import { fileURLToPath } from 'node:url';
 
 const sources = resolve(dirname(fileURLToPath(import.meta.url)), '../../packages/kernels/native');
 // Low 12 bits of an instruction of sm_80 and sm_90; HGMMA with its left operand in shared memory, or in
-// registers. HMMA, HGMMA and UTMALDG were checked by counting: a kernel has the number to which its source
-// unrolls.
+// registers. The codes of HMMA, HGMMA and UTMALDG were checked by counting: a kernel contains as many of
+// these instructions as its unrolled source.
 const opcodes = { HMMA: [0x23c], LDSM: [0x83b], LDGSTS: [0xfae], HGMMA: [0x9f0, 0xdf0], UTMALDG: [0x5b4] };
 
 /** Returns readable names of C++ symbols, without namespaces and parameters. */

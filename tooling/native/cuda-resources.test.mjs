@@ -8,8 +8,8 @@ const script = fileURLToPath(new URL('cuda-resources.mjs', import.meta.url));
 const folder = testFolder('cuda-resources');
 const hasCompiler = spawnSync(process.env.NVCC ?? 'nvcc', ['--version']).status === 0;
 
-// 64 numbers that are all needed at once, in a block of 1024 threads, and two blocks must fit: 32 registers
-// for a thread
+// 64 numbers are all needed at once in a block of 1024 threads, and two blocks must fit on a multiprocessor,
+// which leaves 32 registers for each thread
 const kernel = (comment) => `${comment}
 #include "backends/cuda/instructions/ptx.h"
 __global__ void __launch_bounds__(1024, 2) crowded(float* values) {

@@ -49,9 +49,9 @@ export function chooseInstructionSet(
 
 /**
  * Returns the instruction sets for which kernels are compiled, as the value of CMake's MTL_INSTRUCTION_SETS.
- * By default, these are all sets. If `asked` is `machine`, because a training run waits, they are the set of
- * this machine and the sets for which the build folder was configured before (`configured`; undefined for a
- * new folder). If that folder has all sets, all are kept.
+ * By default, the result is all sets. `asked` is `machine` if a training run waits for the build. The result
+ * is then the set of this machine, and the sets for which the build folder was configured before
+ * (`configured`; undefined for a new folder). If the folder was configured for all sets, all sets are kept.
  */
 export function instructionSetsToCompile({ asked, configured, cpuinfo = readCpuinfo() }) {
   if (asked !== 'machine' || configured === 'all') return 'all';

@@ -1,6 +1,9 @@
 import { lowestGlibc } from './lowest-glibc.mjs';
 
-/** The modules of Node, taken when they are used: pages load what imports this file, and do not call it. */
+/**
+ * Returns the modules of Node. They are loaded only at this call, because web pages load files that import
+ * this file but never call this function.
+ */
 const modules = () => ({
   ...process.getBuiltinModule('node:fs'),
   ...process.getBuiltinModule('node:path'),
@@ -17,7 +20,8 @@ const readManifest = (path) => JSON.parse(modules().readFileSync(path, 'utf8'));
  */
 
 /**
- * The places that were tried for an addon, each with the reason why it failed, in one line.
+ * The result if no addon could be loaded. `failures` has one line for each place that was tried, with the
+ * reason for the failure.
  *
  * @typedef {object} MissingAddon
  * @property {undefined} [addon]
@@ -27,10 +31,11 @@ const readManifest = (path) => JSON.parse(modules().readFileSync(path, 'utf8'));
  */
 
 /**
- * Loads the native addon of the package in `directory`. The places are, in this order: the file `explicit` if
- * given, the local build, the platform package (NAME-linux-x64). The first place that has a file is used; for
- * example, a broken local build is not silently replaced by the platform package. If no place has the addon,
- * or it cannot be loaded, the result has `failures`, one line each, and the remedy.
+ * Loads the native addon of the package in `directory`. It looks for the addon in these places, in this
+ * order: the file `explicit` if given, the local build, the platform package (NAME-linux-x64). The first
+ * place that has a file is used, even if the file cannot be loaded, so that a broken local build is not
+ * silently replaced by the platform package. If no place has the addon, or it cannot be loaded, the result
+ * has `failures`, one line each, and the remedy.
  *
  * @template Addon
  * @param {object} options
@@ -92,7 +97,7 @@ function findPlatformPackage({ require, directory, file }) {
     return { failure: `${platformPackage}: not installed`, isAbsent: true };
   }
   const path = join(dirname(manifest), file);
-  // the folder in the workspace, in which the release script places its output
+  // the folder in the workspace into which the release program writes its output
   if (!existsSync(path)) return { failure: `${path}: not built`, isAbsent: true, isInCheckout: true };
   const { version: found } = readManifest(manifest);
   if (found === version) return { path };

@@ -62,7 +62,7 @@ function progressReporter(directory) {
     process.stdout.write(`\rcompiling: ${Math.floor(100 * share)} %${share === 1 ? '\n' : ''}`);
 }
 
-/** Runs a build and reports its progress meanwhile. */
+/** Runs a build and reports its progress in the meantime. */
 async function runBuild(args, report) {
   const child = spawn('cmake', args, { stdio: ['ignore', 'pipe', 'pipe'] });
   let output = '';
@@ -131,8 +131,8 @@ function instructionSetOption(buildDirectory) {
 
 /**
  * Code that CMake reads after project(). The linker writes a shared library next to its final path, and a
- * rename moves it there. So a command that starts during a build finds a complete library, either the old or
- * the new one.
+ * rename moves it there. A command that starts during a build therefore finds a complete library, either the
+ * old or the new library.
  */
 const linkAside = `foreach(language C CXX CUDA)
   foreach(kind LIBRARY MODULE)

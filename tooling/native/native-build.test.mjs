@@ -68,7 +68,7 @@ describe('build-native.mjs', () => {
         'set_target_properties(made PROPERTIES PREFIX "" SUFFIX ".node")',
       ];
       writeFileSync(join(path, 'CMakeLists.txt'), `${lines.join('\n')}\n`);
-      // this linker removes its output first, and is slow
+      // this linker removes its output first, and then takes a long time
       const compiler = join(path, 'slow-compiler');
       const script = `#!/bin/sh
 case " $* " in *" -shared "*) for word; do [ "$last" = -o ] && rm -f "$word" && sleep 1; last=$word; done ;; esac

@@ -13,7 +13,7 @@
  * @returns {Platform}
  */
 export function thisPlatform() {
-  // otherwise the report looks up the names of network interfaces, which can take seconds
+  // network interfaces are excluded, because looking up their names can take seconds
   process.report.excludeNetwork = true;
   const { glibcVersionRuntime } = process.report.getReport().header;
   return { platform: process.platform, arch: process.arch, glibc: glibcVersionRuntime };

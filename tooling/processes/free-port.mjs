@@ -2,7 +2,8 @@ import { createServer } from 'node:net';
 
 /**
  * The range of ports. It is below the ports that Linux assigns to connections and to servers that request any
- * port (32768 and above), so Linux does not assign one of these between the check and the use of a port.
+ * port (32768 and above), so Linux does not assign a port of this range between the check and the use of the
+ * port.
  */
 const [first, count] = [12_000, 20_000];
 /** The distance between the first ports of two processes that started one after the other. */

@@ -15,7 +15,7 @@ it('leaves out a port that something listens on', async () => {
   const taken = (await freePort()) + 1;
   const server = createServer().listen(taken, '127.0.0.1');
   onTestFinished(() => void server.close());
-  // where another process listens there, the port is taken, too
+  // if another process already listens on this port, the port is taken, too
   await Promise.race([once(server, 'listening'), once(server, 'error')]);
   expect(await freePort()).not.toBe(taken);
 });

@@ -20,8 +20,8 @@ export function networkHostsProblem() {
   return ip('netns', 'add', name) ?? ip('netns', 'delete', name);
 }
 /**
- * Waits until the kernel reports that an interface is up. This takes a moment after the interface was made,
- * and programs cannot use it before.
+ * Waits until the kernel reports that an interface is up. A new interface is up only after a moment, and
+ * programs cannot use it before.
  */
 function waitUntilUp(name) {
   const deadline = Date.now() + 10_000;

@@ -1,7 +1,8 @@
 import { appendFileSync, mkdirSync } from 'node:fs';
 
 /**
- * Notes that tests have run the kernels of an instruction set on this processor; `npm test` lists them.
+ * Records that tests have run the kernels of an instruction set on this processor. `npm test` lists these
+ * instruction sets.
  *
  * @param {string} name
  * @returns {void}

@@ -52,8 +52,8 @@ export async function asProgram(work, onWrite) {
 let numRuns = 0;
 
 /**
- * Runs a built program in this process. `runProgram` starts a separate process, which takes half a second
- * more; use it to test signals, failing streams and crashes.
+ * Runs a built program in this process. To test signals, failing streams and crashes, use `runProgram`, which
+ * starts a separate process and takes half a second more.
  *
  * @param {Omit<import('./run-program.mjs').RunProgramOptions, 'onOutput'>} options
  * @returns {Promise<import('./run-program.mjs').ProgramRun>}
@@ -69,7 +69,7 @@ export async function runProgramHere({ program, flags, directory }) {
   process.argv = [process.execPath, program, ...flags];
   try {
     const ended = await asProgram(async () => {
-      // Node caches modules by URL: a new query string makes it run the program again
+      // Node caches modules by URL, so a new query string makes Node run the program again
       await import(/* @vite-ignore */ `${pathToFileURL(program)}?run=${++numRuns}`);
       return undefined;
     }, collect);

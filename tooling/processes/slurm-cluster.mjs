@@ -36,7 +36,7 @@ export function slurmProblem() {
  */
 export async function startSlurm(directory, { numCpus }) {
   const [controlPort, nodePort] = [await freePort(), await freePort()];
-  // munged needs its socket in a folder that other users can enter but not write
+  // munged requires that its socket is in a folder that other users can enter but not write to
   chmodSync(directory, 0o755);
   for (const folder of ['munge', 'state', 'spool']) mkdirSync(join(directory, folder), { mode: 0o755 });
   const munge = (name) => join(directory, 'munge', name);

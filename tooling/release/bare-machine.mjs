@@ -82,10 +82,10 @@ export function otherPackages({ tarballs, folder }) {
 }
 
 /**
- * Installs @mtl/cli from a registry on loopback on a machine that has Node.js, a package manager and nothing
- * to compile with, and no network; trains a step. With npm, pnpm and yarn, without install scripts. Throws
- * where one fails; returns the seconds from the tarballs to the end of the first step, and the bytes
- * installed, by package manager. Needs root and debootstrap.
+ * Installs @mtl/cli from a registry on loopback, on a machine with Node.js and a package manager, but without
+ * compilers and without a network, and trains one step. Does this with npm, pnpm and yarn, and without
+ * install scripts. Throws if any of them fails. Returns, for each package manager, the seconds from the
+ * tarballs to the end of the first step, and the installed bytes. Needs root and debootstrap.
  */
 export function testBareMachine({ tarballs, cache }) {
   const folder = join(cache, 'other-packages');

@@ -5,9 +5,10 @@ import { debianSource } from './debian-source.mjs';
 import { runStep } from './run-step.mjs';
 
 /**
- * Builds a library of Debian statically with CMake, below `directory`, unless it is built: headers, archive
- * and CMake files are in `prefix`. `release` is the one of Debian whose sources are taken, see
- * `debianSource`. `listOptions` is called with the version, `prepare` with the folder of the sources.
+ * Builds a static library from Debian's sources with CMake, in a folder below `directory`, unless it is
+ * already built. Its headers, archive and CMake files are in `prefix`. `release` is the release of Debian
+ * whose sources are used (see `debianSource`). `listOptions` receives the version and returns CMake's
+ * options. `prepare` receives the folder of the sources.
  */
 export function buildLibrary({ name, directory, release, listOptions, prepare }) {
   const { folder, version } = debianSource({ name, directory, release });

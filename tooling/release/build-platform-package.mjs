@@ -13,21 +13,22 @@ const entryPoints = fileURLToPath(new URL('entry-points.map', import.meta.url));
 const linkerFlags = `-static-libstdc++ -Wl,--gc-sections -Wl,--version-script=${entryPoints} -s`;
 
 /**
- * The needs of each part: libraries that are linked statically, CMake options (`cudaOptions` where CUDA's
- * parts are released too), and files next to what is built.
+ * The requirements for each kind of platform package: libraries that are linked statically, CMake options
+ * (`cudaOptions` if the CUDA packages are also released), and files to add next to the built file.
  */
 const parts = {
   kernels: {
     libraries: [portableOneDnn],
     options: ['-DMTL_INSTRUCTION_SETS=all'],
     built: ['mtl_kernels.node'],
-    // GCC's archive of libgomp cannot be linked into a shared library: it is not position independent
+    // the compiler's archive of libgomp is not position independent, so it cannot be linked into a shared
+    // library
     ofCompiler: ['libgomp.so.1'],
   },
   comm: {
     libraries: [portableGloo],
     options: ['-DMTL_INSTRUCTION_SETS=all'],
-    // NCCL is opened at run time: its headers are all that is needed
+    // NCCL is opened at run time, so the build needs only its headers
     cudaOptions: ['-DMTL_REQUIRED_ENGINES=nccl'],
     built: ['mtl_comm.node', 'libmtl_comm_gloo.so'],
     ofCompiler: [],
@@ -53,8 +54,8 @@ function runtimeLicenses() {
 }
 
 /**
- * Returns the licence of NVIDIA's runtime, which is linked into the CUDA library: of a toolkit, or of its
- * wheel.
+ * Returns the licence of NVIDIA's runtime, which is linked into the CUDA library. The licence is in the CUDA
+ * toolkit or in NVIDIA's wheel.
  */
 function cudaLicenses() {
   const toolkits = [process.env.CUDA_HOME, process.env.CUDA_PATH, '/usr/local/cuda'].filter(Boolean);
@@ -72,10 +73,10 @@ function cudaLicenses() {
 }
 
 /**
- * Compiles the addon or library of a platform package so that it runs on any machine of this platform
- * (libraries inside, nothing visible but what is called), and puts it into the folder of the package with
- * licences and built-from.json. Libraries are built below `cache`, once for all checkouts that share it.
- * `withCuda`: what can be built for GPUs must be.
+ * Compiles the addon or library of a platform package so that it runs on any machine of this platform: its
+ * libraries are linked into it, and it exports only the symbols that are called. Puts the result, the
+ * licences and built-from.json into the folder of the package. Libraries are built below `cache`, once for
+ * all checkouts that use the same cache. `withCuda`: true if everything for GPUs must be built, too.
  */
 export function buildPlatformPackage({ root, cache, platform, withCuda }) {
   const { name, directory, part, packageOf } = platform;

@@ -23,8 +23,9 @@ const offered =
   /^(napi_register_module_v\d+|node_api_module_get_api_version_v\d+|mtl_cuda_library|mtl_gloo_api)$/;
 
 /**
- * Says why a shared library of a platform package would not run on every machine of its platform, or would
- * disturb others in its process: one line for each reason. `bundled` are the files next to it.
+ * Returns the reasons, one line each, why a shared library of a platform package would not run on every
+ * machine of its platform, or would disturb other libraries in its process. `bundled` lists the files next to
+ * the library.
  */
 export function libraryProblems(path, { bundled = [], isOurs = true } = {}) {
   const { needed, runPath, versions, defined, missing } = readDynamic(path);
@@ -65,8 +66,8 @@ export function manifestProblems({ name, version, os, cpu, libc, scripts = {}, .
 }
 
 /**
- * Checks a built platform package: ends the process with its problems if there are any, otherwise prints its
- * size.
+ * Checks a built platform package. If it has problems, prints them and ends the process; otherwise prints the
+ * package's size.
  */
 export function checkPlatformPackage({ name, directory, manifest }) {
   const missing = manifest.files.filter((file) => !existsSync(join(directory, file)));

@@ -10,7 +10,7 @@ export function osRelease(field) {
   return new RegExp(`^${field}="?([^"\n]*)`, 'm').exec(readFileSync('/etc/os-release', 'utf8'))?.[1];
 }
 
-/** Returns the mirror from which this machine gets packages of its release of Debian. */
+/** Returns the address of the Debian mirror from which this machine installs packages. */
 export function mirrorOfMachine() {
   const release = osRelease('VERSION_CODENAME');
   const format = ['--format', '$(SITE)', 'Created-By: Packages', `Codename: ${release}`];
@@ -20,8 +20,8 @@ export function mirrorOfMachine() {
 }
 
 /**
- * Returns the options with which apt uses a list of sources of its own below `directory` and leaves the lists
- * and caches of the machine alone.
+ * Returns options for apt. With these, apt uses a separate list of sources below `directory`, and does not
+ * change the machine's own lists and caches.
  */
 function aptOptions({ directory, release }) {
   const lists = join(directory, `lists-${release}`);
@@ -40,10 +40,10 @@ function aptOptions({ directory, release }) {
 }
 
 /**
- * The sources of a package of Debian, as Debian builds them (its patches applied), unpacked
- * below `directory` unless they are there. apt checks them against the signed index. `release`
- * is newer than the one that compiles them, whose glibc decides where the packages run. Returns
- * the folder and the version.
+ * Downloads the sources of a Debian package with Debian's patches, and unpacks them below `directory`, unless
+ * they are already there. apt verifies them with the signed index. `release` may be newer than the release on
+ * which the sources are compiled. The glibc of the release on which they are compiled determines the machines
+ * on which the result runs. Returns the folder and the version.
  */
 export function debianSource({ name, directory, release = 'trixie' }) {
   const unpacked = join(directory, name);

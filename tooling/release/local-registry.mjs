@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
- * An npm registry on loopback that serves the tarballs of folders, and nothing else: what packages look like
- * to users once they are published. One version of a package.
+ * An npm registry on loopback that serves only the tarballs in folders, so that packages can be tested as
+ * users will install them. It has one version of each package.
  *   node local-registry.mjs --port PORT FOLDER...
  */
 import { spawnSync } from 'node:child_process';

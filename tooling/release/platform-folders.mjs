@@ -12,9 +12,9 @@ function folders(root) {
 }
 
 /**
- * Returns the platform packages of the checkout `root`: { name, directory, manifest, part, packageOf,
- * isAddon } of each. `part` is what it holds: kernels or comm for the addon of a package, or kernels-cuda.
- * `packageOf` is the folder of packages/ with its sources.
+ * Returns the platform packages of the checkout `root`, each as { name, directory, manifest, part, packageOf,
+ * isAddon }. `part` names the content: kernels or comm for the addon of this package, or kernels-cuda.
+ * `packageOf` is the folder in packages/ that contains the sources.
  */
 export function platformFolders(root) {
   return folders(root)
@@ -26,7 +26,10 @@ export function platformFolders(root) {
     });
 }
 
-/** Returns the packages for every platform, in the same way: the kernels as WebAssembly. */
+/**
+ * Returns the packages that run on every platform, in the same form as `platformFolders`. There is one: the
+ * kernels as WebAssembly.
+ */
 export function portableFolders(root) {
   return folders(root)
     .filter(({ manifest }) => manifest.os === undefined)
@@ -40,7 +43,10 @@ export function platformFoldersHere(root) {
   );
 }
 
-/** Returns the platform packages with an addon: a checkout uses them instead of compiling. */
+/**
+ * Returns the platform packages that contain an addon. A checkout can use these addons instead of compiling
+ * its own.
+ */
 export function addonFoldersHere(root) {
   return platformFoldersHere(root).filter(({ isAddon }) => isAddon);
 }

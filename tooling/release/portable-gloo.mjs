@@ -1,13 +1,17 @@
 import { join } from 'node:path';
 import { buildLibrary } from './build-library.mjs';
 
-/** Gloo's options: its TCP transport alone, without encryption. */
+/** The options for building Gloo: only its TCP transport, without encryption. */
 const options = ['REDIS', 'IBVERBS', 'NCCL', 'CUDA', 'MPI', 'LIBUV'].map((part) => `-DUSE_${part}=OFF`);
 
-/** Gloo for the addon of @mtl/comm, with the options of its CMakeLists.txt that name it. */
+/**
+ * Builds Gloo for the addon of @mtl/comm. Also returns the options with which the addon's CMakeLists.txt
+ * finds this build.
+ */
 export function portableGloo(directory) {
   const listOptions = () => options;
-  // of 2025: the tests of @mtl/comm ran with this one and with Debian 12's
+  // this version of Gloo is from 2025; the tests of @mtl/comm ran with this version and with the version in
+  // Debian 12
   const { folder, prefix, version } = buildLibrary({
     name: 'gloo',
     directory,

@@ -2,7 +2,10 @@ import { mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { buildLibrary } from './build-library.mjs';
 
-/** oneDNN's options: matmul and reorder alone, threads of OpenMP as in Debian's build, no GPU, no tools. */
+/**
+ * Returns the options for building oneDNN: only matmul and reorder, OpenMP threads as in Debian's build, no
+ * GPU support, and no tools.
+ */
 function oneDnnOptions(version) {
   // 3.0 renamed the options, and has a graph component
   const prefix = Number.parseInt(version, 10) < 3 ? 'DNNL' : 'ONEDNN';
@@ -16,14 +19,15 @@ function oneDnnOptions(version) {
     ],
     ...[`-D${prefix}_ENABLE_JIT_PROFILING=OFF`, `-D${prefix}_ENABLE_ITT_TASKS=OFF`],
     ...(prefix === 'DNNL' ? [] : ['-DONEDNN_BUILD_GRAPH=OFF']),
-    // any x86-64 processor: its own code for newer ones is made at run time
+    // the code must run on any x86-64 processor; oneDNN generates the code for newer processors at run time
     `-D${prefix}_ARCH_OPT_FLAGS=`,
   ];
 }
 
 /**
- * Sources of primitives that are not asked for. oneDNN compiles them all the same, and they take most of the
- * time. What is linked does not refer to them: checkPlatformPackage finds every symbol that would be missing.
+ * Returns true for the sources of primitives that are not needed. oneDNN would compile these sources in any
+ * case, and this would take most of the time. The linked code does not refer to them; if it did,
+ * checkPlatformPackage would report the missing symbols.
  */
 const isOfOtherPrimitive = (path) =>
   /(^|\/)(rnn|lrn|prelu|shuffle)\/|conv(olution)?[._\d]|_convolution|deconv|pool|normalization|softmax|resampling|(ref|simple)_(shuffle|prelu|lrn|sum|concat|reduction|inner)|(gemm|x8s8s32x|brgemm|bf16)_inner_product\.|uni_(eltwise|reduction|binary|xf16_sum)/.test(
@@ -36,7 +40,10 @@ function leaveOutOtherPrimitives(folder) {
     if (path.endsWith('.cpp') && isOfOtherPrimitive(path)) rmSync(join(sources, path));
 }
 
-/** oneDNN for the addon of @mtl/kernels, with the options of its CMakeLists.txt that name it. */
+/**
+ * Builds oneDNN for the addon of @mtl/kernels. Also returns the options with which the addon's CMakeLists.txt
+ * finds this build.
+ */
 export function portableOneDnn(directory) {
   // Debian's patches ask for spdlog, which only logging uses, and that is off
   const spdlog = join(directory, 'no-spdlog');

@@ -1,6 +1,7 @@
 /**
- * Packages in the order in which they are published: each behind everything of ours that it needs, so that
- * none is installed whose dependencies are not there yet. Platform packages need nothing and come first.
+ * Returns packages in the order in which they must be published. Each package comes after all packages of
+ * this project on which it depends, so that users never install a package whose dependencies do not exist
+ * yet. Platform packages have no dependencies and come first.
  */
 export function publishOrder(manifests) {
   const byName = new Map(manifests.map((manifest) => [manifest.name, manifest]));

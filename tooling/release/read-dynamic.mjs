@@ -1,9 +1,9 @@
 import { runStep } from './run-step.mjs';
 
 /**
- * Reads what a shared library needs and offers, from the text of
- * `readelf --dynamic --version-info --dyn-syms --wide`: the libraries it needs, where it looks for them, the
- * versions of symbols it needs ('GLIBC_2.34'), and the names it defines for others.
+ * Parses the text that `readelf --dynamic --version-info --dyn-syms --wide` prints about a shared library:
+ * the libraries that it needs, the paths where it looks for them, the versions of symbols that it needs
+ * ('GLIBC_2.34'), and the names that it defines for others.
  */
 export function parseDynamic(text) {
   const all = (pattern) => [...text.matchAll(pattern)].map(([, value]) => value);
@@ -17,7 +17,7 @@ export function parseDynamic(text) {
       : [],
     // looked for in whatever is loaded: symbols without the version of a library
     missing: all(/^\s*\d+: \w+\s+\S+\s+\w+\s+GLOBAL\s+DEFAULT\s+UND ([^\s@]+)$/gm),
-    // not of undefined symbols, whose section is UND; a version's own symbol is an absolute one
+    // leaves out undefined symbols (section UND), and the symbols that represent versions (absolute symbols)
     defined: all(
       /^\s*\d+: \w+\s+\S+\s+(?:FUNC|OBJECT|TLS|IFUNC)\s+(?:GLOBAL|WEAK|UNIQUE)\s+DEFAULT\s+\d+ ([^\s@]+)/gm,
     ),
@@ -29,8 +29,8 @@ export function readDynamic(path) {
 }
 
 /**
- * Returns true if a version of a library is above another one. Parts are compared as numbers: '2.4' is below
- * '2.34'.
+ * Returns true if a version of a library is above another version. Parts are compared as numbers: '2.4' is
+ * below '2.34'.
  */
 export function isAbove(version, limit) {
   const [parts, limits] = [version, limit].map((text) => text.split('.').map(Number));

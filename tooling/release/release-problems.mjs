@@ -1,6 +1,6 @@
 /**
- * Returns the problems of the versions of packages that are released together, compared with the tag `tag` if
- * it is given.
+ * Returns the problems with the versions of packages that are released together. If `tag` is given, the
+ * versions are compared with this tag.
  */
 export function versionProblems({ versions, tag }) {
   const distinct = [...new Set(versions)];
@@ -17,8 +17,9 @@ export function chooseDistTag(version) {
 }
 
 /**
- * Returns the problems that would make npm refuse a package of these manifests, after others may have been
- * published. `changes`: uncommitted changes.
+ * Returns problems because of which npm would refuse one of the packages with these manifests. They are
+ * checked first, because npm could otherwise refuse a package after others have been published. `changes`:
+ * uncommitted changes.
  */
 export function releaseProblems({ manifests, isDry, changes }) {
   const problems = changes === '' ? [] : [`the checkout has changes, commit them:\n${changes}`];

@@ -42,8 +42,8 @@ describe('platform packages', () => {
       const { manifest, packageOf, isAddon } = platforms.find((platform) => platform.name === name);
       const { version, optionalDependencies } = packages.get(`@mtl/${packageOf}`);
       expect(manifestProblems(manifest, version)).toEqual([]);
-      // pnpm replaces it by the exact version when it packs; users with a GPU install the CUDA library
-      // themselves
+      // when pnpm packs a package, it replaces `workspace:*` by the exact version; users with a GPU install
+      // the CUDA library themselves
       expect(optionalDependencies[name]).toBe(isAddon ? 'workspace:*' : undefined);
     },
   );

@@ -1,8 +1,8 @@
 import { spawnSync } from 'node:child_process';
 
 /**
- * Runs a command to its end and returns what it printed to standard output; its output is shown when it
- * fails, which throws.
+ * Runs a command to its end and returns its standard output. If the command fails, prints its output and
+ * throws.
  */
 export function runStep(command, args, { cwd, env = {}, input } = {}) {
   const { status, signal, stdout, stderr, error } = spawnSync(command, args, {

@@ -46,11 +46,11 @@ const largest = (values) => {
 };
 
 /**
- * Writes the results of `npm run dev -- parity --json FILE` as Markdown: a table by mesh and, of the layouts
- * with a pipeline, one by schedule. Numbers are the largest relative differences to one process over all
- * steps and all layouts of a row.
+ * Writes the results of `npm run dev -- parity --json FILE` as Markdown: a table with a row for each mesh
+ * and, for layouts with a pipeline, a table with a row for each schedule. Numbers are the largest relative
+ * differences from a single process, over all steps and all layouts of a row.
  *
- * @throws {Error} when a layout was out of bounds: such results are no report
+ * @throws {Error} when a layout was out of bounds, because a report must not contain such results
  */
 export function parityTables(results) {
   const bad = results.filter(({ isGood }) => !isGood).map(({ name }) => name);

@@ -1,7 +1,8 @@
 #!/usr/bin/env node
 /**
  * Makes the skeleton of a package: node tooling/scaffold/new-package.mjs NAME "DESCRIPTION" [DEPENDENCY ...]
- * where DEPENDENCY is the short name of a workspace package below it (see tooling/checks/boundaries.mjs).
+ * where DEPENDENCY is the short name of a workspace package in a lower layer (see
+ * tooling/checks/boundaries.mjs).
  */
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

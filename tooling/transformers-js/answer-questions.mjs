@@ -5,8 +5,8 @@ const oneThread = { intraOpNumThreads: 1 };
  *
  * @param {any} library transformers.js
  * @param {readonly (import('./ask-transformers-js.mjs').TransformersJsQuestion & { readonly name: string,
- *   readonly parent: string })[]} questions the name of each directory, and the path or the address of the
- *   folder that it is in
+ *   readonly parent: string })[]} questions each with the name of the directory, and the path or address of
+ *   the folder that contains it
  * @returns {Promise<string>} the answers in JSON
  */
 export async function answerQuestions(library, questions) {

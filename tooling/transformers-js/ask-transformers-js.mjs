@@ -6,16 +6,16 @@ import { fileURLToPath } from 'node:url';
 /** The folder where `npm run dev -- transformers-js` installs the library. */
 export const transformersJsFolder = fileURLToPath(new URL('../build/transformers-js', import.meta.url));
 
-/** The module with which questions are answered, in Node and in browsers. */
+/** The module that answers questions, in Node and in browsers. */
 export const answerQuestionsFile = fileURLToPath(new URL('answer-questions.mjs', import.meta.url));
 
 /** True where `npm run dev -- transformers-js` has installed it. */
 export const hasTransformersJs = existsSync(join(transformersJsFolder, 'installed.json'));
 
 /**
- * A question about a directory: the logits after sequences of tokens of a GPT, in one batch that is padded on
- * the left; with a `count` the most likely tokens after each sequence. Calls of a pipeline, each with its
- * arguments. Pairs of texts to classify.
+ * A question about a directory. It asks for one of the following. Logits of a GPT after sequences of tokens,
+ * which are one batch, padded on the left; with a `count`, the most likely tokens after each sequence.
+ * Results of calls of a pipeline, each call with its arguments. Classes of pairs of texts.
  *
  * @typedef {{
  *   readonly directory: string,
@@ -28,8 +28,8 @@ export const hasTransformersJs = existsSync(join(transformersJsFolder, 'installe
  */
 
 /**
- * The logits [position][token] of each sequence, the tokens after each one, and the results of the pipeline's
- * calls, or the logits of each pair.
+ * The logits [position][token] of each sequence, the most likely tokens after each sequence, and the results
+ * of the pipeline's calls or the logits of each pair.
  *
  * @typedef {{
  *   readonly logits: readonly (readonly (readonly number[])[])[],
@@ -39,7 +39,7 @@ export const hasTransformersJs = existsSync(join(transformersJsFolder, 'installe
  */
 
 /**
- * Asks transformers.js about directories, in a process of its own.
+ * Asks transformers.js about directories, in a separate process.
  *
  * @param {readonly TransformersJsQuestion[]} questions
  * @returns {readonly TransformersJsAnswer[]} an answer to each question

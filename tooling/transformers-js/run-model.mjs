@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 /**
  * node run-model.mjs FOLDER: answers questions about ONNX directories with transformers.js, which is
- * installed in FOLDER. The questions are a list in JSON on standard input, the answers another one on
- * standard output.
+ * installed in FOLDER. Reads the questions as a JSON list from standard input, and writes the answers as a
+ * JSON list to standard output.
  */
 import { createRequire } from 'node:module';
 import { basename, dirname, join } from 'node:path';

@@ -19,23 +19,26 @@ import {
 } from './publish-folder.mjs';
 
 const defaultConfig = fileURLToPath(new URL('./default.config.mjs', import.meta.url));
-/** The configuration of the package in `folder`: its own, where it has one. */
+/**
+ * Returns the build configuration of the package in `folder`: the package's own configuration if it has one,
+ * otherwise the default.
+ */
 const findConfig = (folder) =>
   [join(folder, 'tsup.config.ts'), defaultConfig].find((path) => existsSync(path));
 
 const readJson = (path) => JSON.parse(readFileSync(path, 'utf8'));
 
 /**
- * The place where packages are built. It is next to dist/, so that paths in source maps fit. The name ends
- * with the process
+ * The name of the folder in which a package is built. The folder is next to dist/, so that relative paths in
+ * source maps stay valid. Its name ends with the process id
  */
 const asideName = 'dist-aside-';
 
 /** Folders that no build reads. */
 const unread = new Set(['node_modules', 'dist', 'build', 'test', 'bench', 'fixtures']);
 /**
- * Returns true if no build reads a file or folder: an unread folder, a hidden one, such as turbo's logs, or a
- * build in progress.
+ * Returns true for a file or folder that no build reads: one of the folders in `unread`, a hidden folder such
+ * as turbo's logs, or a build in progress.
  */
 const isUnread = (name) => unread.has(name) || name.startsWith('.') || name.startsWith(asideName);
 
@@ -62,8 +65,8 @@ function computeHash(folders, others = []) {
 }
 
 /**
- * Returns a digest of what is in dist/: the files that run, or the declarations; without what earlier builds
- * left there.
+ * Returns a digest of the files in dist/ (either the code or the declarations), without files that remain
+ * from earlier builds.
  */
 function digestOutputs(folder, isWanted, superseded = {}) {
   const dist = join(folder, 'dist');
@@ -129,7 +132,7 @@ function writeStamps(stamps, written) {
   renameSync(`${stamps}.${process.pid}`, stamps);
 }
 
-/** Builds the code of packages aside, and puts all of it into place at the end. */
+/** Builds the code of packages in separate folders, and moves all of it into place at the end. */
 async function buildAllCode(packages, written) {
   const before = process.cwd();
   const aside = `${asideName}${process.pid}`;
@@ -151,7 +154,7 @@ async function buildAllCode(packages, written) {
   }
 }
 
-/** Makes the declarations of all packages and puts the ones of `packages` into place. */
+/** Makes the declarations of all packages, and copies the declarations of `packages` to their places. */
 async function buildDeclarations({ root, all, packages, written }) {
   const { makeDeclarations } = await import('./declarations.mjs'); // loads the compiler
   const entries = new Map(all.map(({ folder }) => [folder, entryPoints(folder)]));
@@ -163,14 +166,16 @@ async function buildDeclarations({ root, all, packages, written }) {
 }
 
 /**
- * Builds the packages and apps of the checkout `root` whose sources, or sources of a lower package, changed
- * since `stamps` was written, or whose dist/ is not what was built then. Returns their names. Commands that
- * run meanwhile find whole builds: all are made aside, and put into place together at the end.
+ * Builds the packages and apps of the checkout `root` that are not up to date: their sources or the sources
+ * of a lower package have changed since `stamps` was written, or their dist/ has changed. Returns their
+ * names. Commands that run during the build always find complete builds, because new builds are made in
+ * separate folders, and all are moved into place at the end.
  *
- * @param declarations builds declarations too, where they do not fit the code; without it, only where some
- *   were built before
- * @throws Error of tsup, with the name of the package: no code is put into place then; or with the types that
- *   declarations cannot name: no declarations are then
+ * @param declarations true to build declarations, too, for all packages whose declarations do not match the
+ *   code.
+ *   Default: only for packages that already have declarations
+ * @throws Error of tsup, with the name of the package, and then no code is moved into place; or an error with
+ *   the types that declarations cannot name, and then no declarations are moved into place
  */
 export async function buildPackages({ root, stamps, declarations = false }) {
   const written = existsSync(stamps) ? readJson(stamps) : {};

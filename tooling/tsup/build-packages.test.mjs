@@ -91,7 +91,7 @@ it(
     );
     sources(0);
     await build();
-    // a program that imports one file now and the other later, again and again
+    // a program that imports one file at once and the other file later; it is started again and again
     const entry = (name) => JSON.stringify(join(root, 'packages/c/dist', `${name}.js`));
     write(
       'use.mjs',
@@ -119,7 +119,7 @@ if (!/^\\d$/.test(first) || size !== 1_000_000) throw new Error(first + size);
     await Promise.all(loops);
     expect(failures).toEqual([]);
     expect(numRuns).toBeGreaterThan(3);
-    // what no build makes any more goes after an hour
+    // A file that no build makes any more is deleted after an hour.
     const chunks = () =>
       readdirSync(join(root, 'packages/c/dist')).filter((file) => /^chunk-.*js$/.test(file));
     expect(chunks().length).toBeGreaterThan(1);
@@ -152,7 +152,8 @@ it('builds declarations on request, and again when they are gone', { tags: ['who
   write('packages/c/src/index.ts', 'export const d = 1;\n');
   expect(await build()).toEqual(['other']);
   expect(readFileSync(declaration, 'utf8')).toContain('const d = 1');
-  // types that users of a package do not get, and what a program has not asked for
+  // the declarations refer to types that users of the package do not install, and to types that a program
+  // must request
   write(
     'packages/c/src/index.ts',
     "import type { Plugin } from 'vite';\nexport declare const plugin: Plugin;\n",

@@ -5,8 +5,8 @@ import { join } from 'node:path';
 const sources = /\/packages\/([^/]+)\/src\/.*\.ts$/;
 
 /**
- * Makes `import.meta.url` of a package that is bundled the address of a file directly in its own dist/, where
- * its build would run: threads, pages and other files are found from there.
+ * Replaces `import.meta.url` in a bundled package by the address of a file in the package's own dist/.
+ * Bundled code then finds its threads, pages and other files as if it ran from the package's own build.
  */
 export const ownUrls = () => ({
   name: 'own-urls',

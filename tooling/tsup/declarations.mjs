@@ -15,26 +15,32 @@ function readOptions(root) {
     noEmit: false,
     emitDeclarationOnly: true,
     declaration: true,
-    // types are checked by npm run typecheck; here only what declarations name is inferred
+    // `npm run typecheck` checks types; here only the types that declarations name are inferred
     noCheck: true,
     allowJs: false,
   };
 }
 
-/** References that a declaration needs where its users' programs ask for nothing, and how that is noticed. */
+/**
+ * Type references that a declaration may need. Each is added if its pattern occurs in the declaration,
+ * because the user's program may not request these types itself.
+ */
 const references = [
   ['lib="esnext.disposable"', /\bSymbol\.(?:asyncD|d)ispose\b|\b(?:Async)?Disposable\b/],
   ['types="node"', /\bNodeJS\.|\bBuffer\b|['"]node:/],
 ];
 
-/** Adds the references that `text` needs: it is right under `tsc --strict` without any other option. */
+/**
+ * Adds the references that a declaration `text` needs, so that it is valid under `tsc --strict` without
+ * further options.
+ */
 function withReferences(text) {
   const needed = references.filter(([, isUsed]) => isUsed.test(text));
   return needed.map(([what]) => `/// <reference ${what} />\n`).join('') + text;
 }
 
 /**
- * Finds the packages that declarations import and that users of the package do not get.
+ * Finds packages that declarations import but that are not installed together with the package.
  *
  * @returns a problem for each such package
  */
@@ -59,15 +65,15 @@ function missingDependencies(folder, texts) {
 
 /**
  * Makes the declarations of packages and apps: one file for each source that their entry points reach, all in
- * one program without a type check.
+ * a single TypeScript program and without a type check.
  *
  * @param {object} options
  * @param {string} options.root the checkout
  * @param {ReadonlyMap<string, readonly string[]>} options.entries the entry points of each package by its
  *   folder, as paths relative to the folder
  * @returns {Map<string, Map<string, string>>} the texts by folder and by path below `src`
- * @throws Error with the place of each type that a declaration cannot name, or that is of a package which its
- *   users do not get
+ * @throws Error with the place of each type that a declaration cannot name, or that belongs to a package
+ *   which users of the declaring package do not install
  */
 export function makeDeclarations({ root, entries }) {
   const rootNames = [...entries].flatMap(([folder, paths]) => paths.map((path) => join(folder, path)));

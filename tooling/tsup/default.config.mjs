@@ -1,4 +1,4 @@
-// The build of a package that has no tsup.config.ts: its entry points, and nothing of its own.
+// The build configuration of a package that has no tsup.config.ts. It names only the package's entry points.
 import { library } from './preset.mjs';
 
 export default library();

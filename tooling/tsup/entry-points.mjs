@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 /**
- * Returns the entry points of the package in `folder`: the sources that it exports, and its program,
+ * Returns the entry points of the package in `folder`: the sources that the package exports, and its program
  * src/main.ts.
  */
 export function entryPoints(folder = process.cwd()) {

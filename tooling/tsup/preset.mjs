@@ -6,10 +6,10 @@ import { entryPoints } from './entry-points.mjs';
 export { entryPoints };
 
 /**
- * Returns the build of every package: ESM for Node 20 from the named entry points. build-packages.mjs makes
- * the declarations. `addFiles(folder)` puts further files into the folder of the build, which
- * build-packages.mjs names. `bundles` names third parties whose code the build contains, with their licences:
- * packages of many small files, which take long to import one by one.
+ * Returns the build configuration that all packages use: ESM for Node 20, from the named entry points.
+ * build-packages.mjs makes the declarations. `addFiles(folder)` adds files to the folder of the build, which
+ * build-packages.mjs chooses. `bundles` names packages of other authors whose code becomes part of the build,
+ * with their licences. They consist of many small files, which would take long to import one by one.
  */
 export function library(entry = entryPoints(), { addFiles, bundles = [] } = {}) {
   const outDir = process.env.MTL_BUILD_FOLDER ?? 'dist';
@@ -23,15 +23,19 @@ export function library(entry = entryPoints(), { addFiles, bundles = [] } = {}) 
   });
 }
 
-/** Packages that no build contains: they load native code, or are the one copy of the errors. */
+/**
+ * Packages that are never bundled, because they load native code, or because there must be only one copy of
+ * the error classes.
+ */
 const neverBundled = ['@mtl/kernels', '@mtl/comm', '@mtl/errors'];
 
 /**
- * The build of a program with all that it uses of other packages in few files, from their sources, so that it
- * starts soon. Bundled code finds its files (threads, pages, profiles) where its own package is installed.
+ * Returns the build configuration of a program that is bundled, from sources, with all code that it uses from
+ * other packages. The program consists of few files, so it starts quickly. Bundled code finds its other files
+ * (threads, pages, profiles) in its own package, where this package is installed.
  *
- * @param external modules, as imports name them, that are not bundled; nor are third parties that the program
- *   depends on itself, and packages that load native code
+ * @param external names of imported modules that are not bundled. Packages of other authors on which the
+ *   program itself depends, and packages that load native code, are not bundled either
  */
 export function bundle({ entry, external = [] }) {
   const outDir = process.env.MTL_BUILD_FOLDER ?? 'dist';
@@ -62,7 +66,8 @@ const common = (outDir) => ({
   clean: process.env.MTL_BUILD_FOLDER === undefined,
   sourcemap: true,
   splitting: true,
-  // esbuild remembers the working directory that it was loaded in, and build-packages.mjs changes it
+  // esbuild remembers the working directory in which it was loaded, but build-packages.mjs changes the
+  // working directory
   esbuildOptions: (options) => {
     options.absWorkingDir = process.cwd();
     options.metafile = true; // which licences are named by

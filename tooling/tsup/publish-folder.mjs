@@ -2,9 +2,9 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, w
 import { dirname, join, relative } from 'node:path';
 
 /**
- * Milliseconds for which a file stays that no build makes any more. A command that started before the build
- * may still import it: those that it finds at once, within a second, and those that it imports when it needs
- * them.
+ * The time, in milliseconds, for which a file is kept after builds no longer make it. A command that started
+ * before the build may still import the file, either within a second after its start, or later when it needs
+ * the file.
  */
 const keptMs = 3_600_000;
 
@@ -30,11 +30,12 @@ function isSame(path, other) {
 }
 
 /**
- * Moves what was built into `aside` to `target`, where commands may be running: every file appears whole, by
- * a rename; those that are imported come before those that import them, because chunks have new names and
- * entry points have not. Files of earlier builds stay for an hour.
+ * Moves a build from the folder `aside` to `target`, from which commands may be running. Each file is moved
+ * by a rename, so that it is always complete. Chunks are moved before the entry points that import them,
+ * because chunks have new names and entry points keep their names. Files of earlier builds are kept for an
+ * hour.
  *
- * @param superseded files of `target` that the builds before did not make any more: { path: milliseconds
+ * @param superseded the files of `target` that earlier builds no longer made: { path: milliseconds
  *   since 1970 of the first such build }
  * @returns the same for this build
  */
@@ -58,8 +59,8 @@ export function publishFolder({ aside, target, superseded = {}, now = Date.now()
 }
 
 /**
- * Writes the declarations `texts`, by their paths below `target`, and removes all others there: whole files,
- * because editors and compilers may be reading them.
+ * Writes the declarations in `texts` to their paths below `target`, and removes all other declarations there.
+ * Each file is replaced as a whole, because editors and compilers may be reading it.
  */
 export function publishDeclarations({ texts, target }) {
   for (const [path, text] of texts) {

@@ -8,7 +8,7 @@ const isTypedArray = (value) => ArrayBuffer.isView(value) && !(value instanceof 
 
 /**
  * Returns true for equal bytes, otherwise undefined, so that vitest compares the elements and names the
- * different ones.
+ * elements that differ.
  */
 export function equalBytes(left, right) {
   if (!isTypedArray(left) || !isTypedArray(right) || left.constructor !== right.constructor) return undefined;

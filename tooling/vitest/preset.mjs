@@ -22,8 +22,8 @@ export const waiting = { maxWorkers: 3 };
 /**
  * A preset for packages whose tests count neither tensors nor their memory. Files share two processes, and
  * read imported modules only once. No file may leave anything behind in its process, such as a stubbed module
- * or a changed environment. A garbage collector that frees objects late would disturb tests that count
- * tensors or their memory.
+ * or a changed environment. Tests that count tensors or their memory cannot share a process, because the
+ * garbage collector may free objects of earlier files late.
  */
 export const shared = { isolate: false };
 
@@ -47,7 +47,8 @@ export const alone = { fileParallelism: false };
 
 /**
  * Node.js loads the builds of lower packages without vitest's transformation. The transformation would be
- * repeated for every test file, and took half of the import time. Tests that run on sources need it.
+ * repeated for every test file, and would take half of the import time. Only tests that run on sources need
+ * it.
  */
 const server = {
   deps: { external: workspaceConditions.length === 0 ? [/\/(packages|apps)\/[^/]+\/dist\//] : [] },
@@ -75,9 +76,9 @@ export function library(test = {}) {
       testTimeout: 120_000,
       hookTimeout: 120_000,
       expect: { poll: { timeout: 60_000 } },
-      // the number of threads of a training run must not depend on other programs on the machine
+      // set because the number of threads of a training run must not depend on other programs on the machine
       env: { MTL_FREE_CORES: 'all' },
-      // an option of the command line for a reporter's file would not replace this path
+      // set here, because an option on the command line for the reporter's file would not replace this path
       reporters: [
         'default',
         ['json', { outputFile: process.env.MTL_TEST_REPORT ?? 'build/test-results.json' }],

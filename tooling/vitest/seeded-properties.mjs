@@ -1,5 +1,6 @@
-// Test files of packages that use fast-check load this module. Properties are tested with the same cases in
-// every run, so that a failure is caused by the last change. MTL_TEST_SEED=NUMBER selects other cases.
+// Every package that uses fast-check has its test files load this module. Properties are tested with the same
+// cases in every run, so that a new failure can only be caused by the last change. MTL_TEST_SEED=NUMBER
+// selects other cases.
 import fc from 'fast-check';
 
 const { MTL_TEST_SEED = '1' } = process.env;

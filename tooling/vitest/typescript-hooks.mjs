@@ -43,8 +43,8 @@ async function compile(path, source) {
 
 async function loadCompiled(path) {
   const source = readFileSync(path, 'utf8');
-  // Files outside of the repository, such as in folders of tests, are compiled only once. Caching them would
-  // only fill the disk.
+  // files outside of the repository, for example in temporary folders of tests, are compiled only once, so
+  // caching them would only fill the disk
   if (!path.startsWith(repository)) return await compile(path, source);
   const how = JSON.stringify({ ...options, ...mapOptions });
   const mark = `//# ${digest(compiler, process.version, how, path, source)}\n`;

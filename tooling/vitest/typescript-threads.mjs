@@ -24,8 +24,9 @@ export const typescriptThreads = { preload, execArgv };
 export const typescriptFlags = [...execArgv, '--import', preload.href];
 
 /**
- * Flags of Node for a process that runs JavaScript with the packages of the workspace: on builds it needs no
- * loader, which takes as long to start as the packages.
+ * Flags of Node for a process that runs JavaScript with the packages of the workspace: If the packages are
+ * builds, the process runs without a loader, because starting the loader takes as long as importing the
+ * packages.
  *
  * @type {readonly string[]}
  */

@@ -42,7 +42,7 @@ async function trainGpt(run: OpenedRun): Promise<void> {
   // replicated or sharded over dp, and reduce the gradients.
   const optimizer = createOptimizer(run, { part });
 
-  // Loop: steps, evaluations, checkpoints and exports. The first weights are initial ones, or come from
+  // Loop: steps, evaluations, checkpoints and exports. The first weights are initial weights, or come from
   // --load or --load-hf; a resumed run also restores its optimizer and its position in the data. Rank 0
   // reports to the console, run.json, metrics.jsonl, TensorBoard and services. A step is the forward and
   // backward passes of its micro-batches, the mean loss of all their tokens, and the update. A program that

@@ -27,8 +27,8 @@ export interface MatmulCollectives {
   /** Starts the collective that turns the matmul's output into the tape's output. */
   readonly reduceOutput?: Collective | undefined;
   /**
-   * Starts a collective before the backward pass of the matmul. It turns the gradient on the tape into the
-   * gradient of the matmul's own output.
+   * Starts the collective that turns the gradient of the tape's output into the gradient of the matmul's
+   * output. It runs before the matmul's backward pass.
    */
   readonly gatherOutputGradient?: Collective | undefined;
 }

@@ -3,7 +3,8 @@ import type { Parameter } from './parameter.js';
 import { philox, siteKey } from './random.js';
 
 /**
- * A rectangle of the complete tensor, viewed as a matrix. Its values are contiguous in this process's slice.
+ * A rectangle of the complete tensor, which is viewed as a matrix. The rectangle's values are contiguous in
+ * this process's slice.
  */
 interface Rectangle {
   /** The position in the slice where the rectangle begins, in elements. */
@@ -92,8 +93,8 @@ export function initializeParameter(parameter: Parameter, target: Tensor, seed: 
 }
 
 /**
- * Fills rectangles with uniform values. As for normal values, element e of the complete tensor uses word e %
- * 4 of Philox counter e / 4. The 32-bit number is mapped to the middle of its interval.
+ * Fills rectangles with uniform values. As in the function for normal values, element e of the complete
+ * tensor uses word e % 4 of Philox counter e / 4. The 32-bit number is mapped to the middle of its interval.
  */
 function uniform(
   parameter: Parameter,

@@ -27,7 +27,7 @@ afterEach(() => expect(numLiveTensors()).toBe(before));
 const parameter = (name: string, globalShape: readonly number[]): Parameter =>
   new Parameter({ name, globalShape, initialization: { kind: 'normal', standardDeviation: 0.5 } });
 
-/** Plain, unfused matmuls of a weight times `factor`; counts the calls of each. */
+/** Computes plain, unfused matmuls of a weight times `factor`, and counts the calls of each matmul. */
 class Scaled implements MatmulPrecision {
   readonly calls = { forward: 0, inputGradient: 0, weightGradient: 0 };
   readonly #factor: number;
@@ -92,7 +92,7 @@ const operations: Readonly<Record<string, Operation>> = {
   },
 };
 
-/** Computes an operation and its gradients with given precisions of its weights. */
+/** Computes an operation and its gradients with the given matmul precisions for its weights. */
 function compute(operation: Operation, precisions: readonly (MatmulPrecision | undefined)[], scale = 1) {
   const weight = parameter('weight', [outputs, inputs]);
   const second = parameter('second', [inputs, outputs]);

@@ -39,8 +39,9 @@ export interface WeightGradientMatmul {
 }
 
 /**
- * A state of the precision of a weight, such as its largest values in past steps. It belongs to the complete
- * weight, so it is the same on all ranks with slices or copies of the weight.
+ * State that the matmuls of a weight keep between steps, such as the weight's largest values in past steps.
+ * The state describes the complete weight, so all ranks that have slices or copies of the weight keep equal
+ * states.
  */
 export interface PrecisionState {
   /** The name of the state in checkpoints: `optimizer.NAME.PARAMETER`. */
@@ -70,8 +71,9 @@ export interface FusedMatmuls {
 }
 
 /**
- * The computation of the three matmuls of a weight (this rank's shard). Every operation that multiplies by a
- * weight calls this object. An object with state belongs to a single weight (`Parameter.computeWith`).
+ * Computes the three matmuls of a weight (on this rank's shard of the weight). Every operation that
+ * multiplies by a weight calls this object. An object with state belongs to a single weight
+ * (`Parameter.computeWith`).
  */
 export interface MatmulPrecision {
   /** Computes the output. Recomputation calls it again. */
@@ -79,8 +81,8 @@ export interface MatmulPrecision {
   inputGradient(call: InputGradientMatmul): void;
   weightGradient(call: WeightGradientMatmul): void;
   /**
-   * The fused matmuls of this precision. Default: none, so that operations compute the fused operations
-   * separately.
+   * The fused matmuls of this precision. Default: none; the operations then compute each component of a fused
+   * matmul separately.
    */
   readonly fused?: FusedMatmuls | undefined;
   /** The states that checkpoints store. Default: none. */

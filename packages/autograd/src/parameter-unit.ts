@@ -8,20 +8,20 @@ import type { Parameter } from './parameter.js';
 export interface UnitKeeper {
   /** Makes the values of the unit's parameters present, if this object stores them. */
   acquire(unit: ParameterUnit): void;
-  /** Called when the values are not needed until the unit is acquired again. */
+  /** The tape calls this method when the values are not needed until the unit is acquired again. */
   release(unit: ParameterUnit): void;
 }
 
 /**
  * Parameters that a model uses together, such as the parameters of a layer. Code acquires the unit before it
- * computes with the parameters and releases it afterwards (`Tape.within`), so that other code need not keep
- * the values in memory. A parameter may be in several units (a tied embedding).
+ * computes with the parameters, and releases the unit afterwards (`Tape.within`). The parameters' values must
+ * be in memory only between both calls. A parameter may be in several units (a tied embedding).
  */
 export class ParameterUnit {
   readonly parameters: readonly Parameter[];
   /**
    * True for parameters that are used before or after all layers (embedding, last norm, head). Their values
-   * may stay in memory while the layers are used, for their next use.
+   * may stay in memory while the layers run, because they are soon needed again.
    */
   readonly isRoot: boolean;
   readonly #keepers: UnitKeeper[] = [];

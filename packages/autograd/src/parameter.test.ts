@@ -32,7 +32,7 @@ describe('Parameter', () => {
     expect(copies({})).toEqual(['tp']);
     expect(copies({ slices })).toEqual([]);
     expect(copies({ slices, placement: { stages: 'ends' } })).toEqual(['pp']);
-    // this rank's slices do not show if another rank has the other half
+    // this rank's slices do not show that another rank has the other half of the tensor
     expect(copies({ placement: { sharded: { tp: 0 } } })).toEqual([]);
     const ofExperts = { view: 'expert', sharded: { ep: 0 } } as const;
     expect(copies({ slices, placement: ofExperts })).toEqual(['etp']);
@@ -54,11 +54,11 @@ describe('Parameter', () => {
       new Parameter({ ...options, ...given }).partialOver;
     expect(partialOver({})).toEqual([]);
     expect(partialOver({ placement: { rows: ['tp'] } })).toEqual(['tp']);
-    // a sharded parameter. Each rank computes the complete gradient of its own slice
+    // for a sharded parameter, each rank computes the complete gradient of its own slice
     expect(partialOver({ placement: { sharded: { tp: 0 }, rows: ['tp'] } })).toEqual([]);
     // a tied embedding on the first and the last stage
     expect(partialOver({ placement: { sharded: { tp: 0 }, stages: 'ends' } })).toEqual(['pp']);
-    // all gradients are summed over these axes in any case
+    // the gradients of all parameters are summed over these axes in any case
     expect(partialOver({ placement: { rows: ['cp', 'dp'] } })).toEqual([]);
     expect(partialOver({ placement: { view: 'expert', rows: ['edp', 'etp'] } })).toEqual(['etp']);
   });

@@ -27,7 +27,7 @@ export interface ParameterOptions {
   readonly name: string;
   /** The shape of the complete tensor, over all processes. */
   readonly globalShape: readonly number[];
-  /** This process's slice of each dimension. Default: everything. */
+  /** This process's slice of each dimension. Default: the whole parameter. */
   readonly slices?: readonly Slice[];
   /**
    * The placement among the processes. Default: one stage, the dense view, sharding over tp of the first
@@ -40,8 +40,9 @@ export interface ParameterOptions {
   /**
    * The matrices between hidden activations in the parameter. Each is a box of the complete tensor in global
    * coordinates. The last dimension of a box is the inputs; the other dimensions are the outputs. Optimizers
-   * that update complete matrices (Muon) use this list. If a dimension is sharded, no matrix may be divided.
-   * Default: none, for embedding tables, output layers, biases and norms.
+   * that update complete matrices (Muon) use this list. A matrix must be complete on one rank if the
+   * parameter is sharded along any dimension. Default: none, which is right for embedding tables, output
+   * layers, biases and norms.
    */
   readonly matrices?: readonly (readonly Slice[])[];
   /**
@@ -78,7 +79,8 @@ export class Parameter {
   readonly copiedOver: readonly MeshAxis[];
   /**
    * The axes in `copiedOver` along which each process computes only a partial sum of the main gradient,
-   * because it has only some rows or, along pp, only one of two uses. The optimizer adds up the partial sums.
+   * because the process has only some rows or, along pp, only one of the parameter's two uses (embedding or
+   * output head). The optimizer adds up the partial sums.
    */
   readonly partialOver: readonly MeshAxis[];
   readonly initialization: Initialization;
@@ -125,7 +127,7 @@ export class Parameter {
     this.#isFrozen = this.isBuffer;
   }
 
-  /** The computation of matmuls with this parameter. Default: `plainPrecision`. */
+  /** The object that computes the matmuls with this parameter. Default: `plainPrecision`. */
   get precision(): MatmulPrecision {
     return this.#precision;
   }
@@ -146,7 +148,7 @@ export class Parameter {
     this.#states.push(state);
   }
 
-  /** Sets the computation of matmuls with this parameter, from the next pass on. */
+  /** Sets the object that computes the matmuls with this parameter. It is used from the next pass on. */
   computeWith(precision: MatmulPrecision): void {
     this.#precision = precision;
   }

@@ -201,12 +201,13 @@ describe('Tape', () => {
       run({}, options),
     );
     expect(once!.losses).toEqual(without!.losses);
-    // gradients of losses add up: the gradients of the layers' losses are proportional to their weight
+    // the gradients of all losses add up: the contribution of the layers' losses is proportional to their
+    // weight
     for (const [index, gradient] of [without!.input, ...without!.gradients].entries()) {
       const [ofOnce, ofTwice] = [once!, twice!].map(({ input, gradients }) =>
         [input, ...gradients][index]!.map((value, at) => value - gradient[at]!),
       );
-      // nothing but the layer's own weight and bias is above the loss
+      // only the layer's own weight and bias come after the loss in the forward pass
       const isBelow = index !== 1 && index !== 2;
       if (isBelow) expect(Math.hypot(...ofOnce!)).toBeGreaterThan(1e-3);
       // float64, with weights of losses in float32
@@ -222,7 +223,7 @@ describe('Tape', () => {
     expect(chunked.losses).toEqual(whole.losses);
     chunked.gradients.forEach((gradient, index) => {
       gradient.forEach((value, at) => {
-        // float64: a handful of terms in another order
+        // float64; a handful of terms are summed in another order
         expect(Math.abs(value - whole.gradients[index]![at]!)).toBeLessThan(1e-14);
       });
     });
@@ -255,8 +256,8 @@ describe('Tape', () => {
     }
     const { gradients } = run();
     expect([...ready].sort()).toEqual(['bias', 'gain', 'head', 'shift', 'weight']);
-    // the head is the last in forward, so its gradient is ready first. The layer's parameters are ready only
-    // after their first use
+    // the head is last in the forward pass, so its gradient is ready first; the layer's parameters are ready
+    // only when backward has reached their first use
     expect(ready[0]).toBe('head');
     expect(seen).toEqual(gradients[0]);
     ready.length = 0;

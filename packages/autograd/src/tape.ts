@@ -36,7 +36,10 @@ export interface TapeNode {
   readonly hasWeightPart?: boolean;
   /** The tensors that backward needs; released when the node is done. */
   readonly saved: readonly { release(): void }[];
-  /** True if the gradients from `backward` include `accumulated`. Otherwise the tape adds it. */
+  /**
+   * True if the gradients from `backward` already include `accumulated`. Otherwise the tape adds
+   * `accumulated`.
+   */
   readonly addsAccumulated?: boolean;
   /**
    * Returns a new tensor (or view) for each input; undefined for an input without a gradient. Returns an
@@ -60,7 +63,10 @@ interface RecordedNode {
   readonly outputs: readonly Variable[];
 }
 
-/** The start or the end of a unit's use in forward. Backward passes both in reverse order. */
+/**
+ * A point in forward at which the use of a unit starts or ends. Backward reaches these points in reverse
+ * order.
+ */
 interface UnitBoundary {
   readonly unit: ParameterUnit;
   readonly begins: boolean;
@@ -77,7 +83,7 @@ interface PendingWeight {
  * Records differentiable operations and runs their backward. Backward has two halves, which pipeline
  * schedules need: `backwardInput` computes the gradients of the tape's inputs but no weight gradients, and
  * `backwardWeight` then computes the weight gradients. `backward` runs both halves of each operation
- * together, and frees memory as it goes.
+ * together, and frees memory after each operation.
  */
 export class Tape {
   readonly recording: boolean;
@@ -370,7 +376,8 @@ export class Tape {
 }
 
 /**
- * Returns a recipe that makes the values of its unit present, even if its consumer belongs to another unit.
+ * Returns a recipe that first makes the values of its unit present, because the consumer may belong to
+ * another unit.
  */
 function withUnit({ dependencies, compute }: Recipe, unit: ParameterUnit | undefined): Recipe {
   if (unit === undefined) return { dependencies, compute };

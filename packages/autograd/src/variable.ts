@@ -2,7 +2,8 @@ import { UsageError } from '@mtl/errors';
 import { type GeluKind, Tensor } from '@mtl/kernels';
 
 /**
- * The recomputation of a tensor from other tensors that are kept in any case. It replaces keeping the tensor.
+ * Recomputes a tensor from other tensors, which are kept in any case, so that the tensor itself need not be
+ * kept.
  */
 export interface Recipe {
   /** Variables that `compute` reads. */
@@ -22,18 +23,19 @@ export interface Activation {
 }
 
 /**
- * Marks a variable as a part of another variable, the whole. Its tensor is a view of the whole, and its
- * gradient is a view of the whole's gradient. If the part is kept or recomputed, the whole is.
+ * Marks a variable as a part of another variable, which is called the whole. The part's tensor is a view of
+ * the whole's tensor, and the part's gradient is a view of the whole's gradient. To keep or recompute the
+ * part, the tape keeps or recomputes the whole.
  */
 export interface Part {
-  /** Keeps the whole for backward. Every call must have a matching `release`. */
+  /** Keeps the whole variable for backward. For every call, `release` must be called once. */
   hold(options: { rematerialize: boolean }): void;
   release(): void;
-  /** Returns a view of this part in the whole. The caller owns the view. */
+  /** Returns the part's tensor as a view of the whole's tensor. The caller owns the view. */
   view(): Tensor;
   /**
-   * Returns a view of this part in the whole's gradient, which the first call allocates. The caller owns the
-   * view.
+   * Returns the part's gradient as a view of the whole's gradient. The first call allocates the whole's
+   * gradient. The caller owns the view.
    */
   newGradient(): Tensor;
 }
@@ -110,9 +112,9 @@ export class Variable {
 }
 
 /**
- * A tensor that an operation keeps for backward. It keeps the variable itself. If rematerialization is on and
- * the variable has a recipe, it keeps the tensors for recomputing the variable instead. For a part, it keeps
- * the whole.
+ * A tensor that an operation needs in backward. Usually this object keeps the variable itself. If
+ * rematerialization is on and the variable has a recipe, the object instead keeps the tensors from which the
+ * variable is recomputed. For a part of a variable, the object keeps the whole variable.
  */
 export class SavedTensor {
   readonly #variable: Variable | undefined;

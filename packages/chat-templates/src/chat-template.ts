@@ -11,11 +11,11 @@ interface ChatTemplateOptions {
    * `trim_blocks` and `lstrip_blocks`.
    */
   readonly text: string;
-  /** The name of the template in messages: the file that it was read from. */
+  /** The name of the template in messages. This is the file from which the template was read. */
   readonly name: string;
   /** Texts of `bos_token`, `eos_token` and so on. */
   readonly specialTokens?: Readonly<Record<string, string>> | undefined;
-  /** The template that replaces this one for conversations with functions (`tools`). */
+  /** The template that is used in place of this template if a conversation has functions (`tools`). */
   readonly toolUse?: ChatTemplate | undefined;
 }
 
@@ -75,14 +75,17 @@ export class ChatTemplate {
     }
   }
 
-  /** Returns the template for conversations with these functions: this template, or the one for functions. */
+  /**
+   * Returns the template for conversations that use functions: this template, or the separate template for
+   * functions if the model has one.
+   */
   forTools(tools: readonly unknown[] | undefined): ChatTemplate {
     return (tools === undefined ? undefined : this.#toolUse) ?? this;
   }
 
   /**
-   * Renders a conversation. A content may be a list of texts (`[{"type": "text", "text": ...}]`). The list is
-   * joined to one text if the template does not support lists.
+   * Renders a conversation. A content may be a list of texts (`[{"type": "text", "text": ...}]`). If the
+   * template does not support lists, the texts are joined.
    * @throws DataError MTL_CHAT_TEMPLATE if the template refuses the conversation, with the template's
    *   message, or if rendering uses more resources than a conversation can need
    */
@@ -98,8 +101,9 @@ export class ChatTemplate {
   }
 
   /**
-   * Renders a conversation. The arguments of calls may be JSON text. The text is replaced by the object if
-   * the template writes the text in quotes or fails with it, because such a template expects objects.
+   * Renders a conversation. The arguments of function calls may be JSON text. If the template writes the text
+   * in quotes or fails with the text, the template expects objects. The text is then replaced by the parsed
+   * object.
    */
   #renderText(options: RenderOptions): string {
     const probes = replaceTextArguments(options.messages, ({ index }) => probeArguments(index));
@@ -126,8 +130,8 @@ export class ChatTemplate {
 
   /**
    * Renders messages with probes in place of arguments, and returns the indices of the probes that the
-   * template writes in quotes. The calls' own arguments would not be reliable, because a message may quote
-   * the same text.
+   * template writes in quotes. The real arguments are not used for this test, because a message may contain
+   * the same text in quotes.
    */
   #quotedArguments(probed: RenderOptions): ReadonlySet<number> {
     try {
@@ -241,7 +245,10 @@ function templateError(
   return new DataError('MTL_CHAT_TEMPLATE', message, options);
 }
 
-/** Characters (UTF-16 units) of a text: `start` is the first one, `end` the one after the last. */
+/**
+ * A range of characters (UTF-16 units) in a text. `start` is the first character; `end` is the character
+ * after the last.
+ */
 export interface TextSpan {
   readonly start: number;
   readonly end: number;

@@ -8,7 +8,10 @@ export interface ChatMessage {
   readonly [field: string]: unknown;
 }
 
-/** Returns the text of one part of a content; undefined for images and other parts that are not text. */
+/**
+ * Returns the text of one entry of a message's content; undefined for images and other entries that are not
+ * text.
+ */
 function textOfPart(part: unknown): string | undefined {
   if (typeof part !== 'object' || part === null) return undefined;
   const { type, text } = (part instanceof Map ? Object.fromEntries(part) : part) as Record<string, unknown>;
@@ -38,7 +41,8 @@ export function withJoinedTexts(messages: readonly ChatMessage[]): readonly Chat
 }
 
 /**
- * Returns a content as text for people: the texts of its parts, and the names of the kinds of other parts.
+ * Returns a message's content as text for people: the entries that are text, and only the kind of all other
+ * entries.
  */
 export function contentForPeople(content: unknown): string {
   if (typeof content === 'string') return content;

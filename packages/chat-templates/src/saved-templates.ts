@@ -12,10 +12,10 @@ const maximumBytes = 64 * 2 ** 20;
 
 /**
  * Opens the chat template of a downloaded model: `chat_template.jinja`, or `chat_template` in
- * tokenizer_config.json. There may be several templates: a list in tokenizer_config.json, or files in
- * `additional_chat_templates`. Then the template `default` is used, and `tool_use` for conversations with
- * functions. The texts of `bos_token`, `eos_token` and so on come from tokenizer_config.json and
- * special_tokens_map.json.
+ * tokenizer_config.json. A model may have several templates, as a list in tokenizer_config.json or as files
+ * in `additional_chat_templates`. Then conversations with functions use the template `tool_use`, and other
+ * conversations use `default`. The texts of `bos_token`, `eos_token` and so on come from
+ * tokenizer_config.json and special_tokens_map.json.
  * @param specialTokens texts by names such as `bos_token`, which override the files
  * @throws DataError MTL_CHAT_TEMPLATE if the folder has no template, or if a template cannot be read or used
  */
@@ -37,7 +37,7 @@ interface TemplateText {
   readonly name: string;
 }
 
-/** The templates of a folder: the default one, and the one for functions. */
+/** The templates of a folder: the default template, and the template for conversations with functions. */
 interface SavedTemplates {
   /** Opens the templates with these texts for `bos_token` and so on. */
   readonly open: (specialTokens: Readonly<Record<string, string>>) => ChatTemplate;

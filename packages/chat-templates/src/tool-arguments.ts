@@ -12,8 +12,8 @@ export interface TextArguments {
 }
 
 /**
- * Replaces the arguments of all calls whose arguments are the JSON text of an object. Undefined if there are
- * no such calls.
+ * Replaces the arguments of all calls whose arguments are the JSON text of an object. Returns undefined if
+ * there are no such calls.
  */
 export function replaceTextArguments(
   messages: readonly ChatMessage[],
@@ -39,8 +39,8 @@ export function replaceTextArguments(
 }
 
 /**
- * Returns JSON text to use as arguments of a call (a probe). No real conversation contains this text, and it
- * identifies its index.
+ * Returns the probe with an index: JSON text that serves as the arguments of a call. No real conversation
+ * contains this text.
  */
 export const probeArguments = (index: number): string => `{"gxqvzwk": ${index}}`;
 
@@ -53,7 +53,10 @@ export function quotedProbes(rendered: string): ReadonlySet<number> {
   return new Set(Array.from(rendered.matchAll(quotedProbe), ([, index]) => Number(index)));
 }
 
-/** Returns a map or object in which the value of `key` is changed, if it has this key. */
+/**
+ * Returns a copy of a map or object with a changed value of `key`. Returns the value unchanged if it has no
+ * such key.
+ */
 function changed(value: unknown, key: string, change: (value: unknown) => unknown): unknown {
   if (value instanceof Map) {
     return value.has(key)
@@ -69,7 +72,7 @@ function parseObject(text: string): JsonValue | undefined {
     const value = parseJson(text);
     return value instanceof Map ? value : undefined;
   } catch {
-    // The text is not JSON; templates write it unchanged.
+    // The text is not JSON. It is not changed, because templates can write any text.
     return undefined;
   }
 }

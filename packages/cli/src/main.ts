@@ -2,7 +2,8 @@
 import { endWithoutOutput } from '@mtl/runs/internal';
 import { runMtl } from './run-mtl.js';
 
-// a reader that closes the output early, such as `| head`, is not an error
+// it is not an error if the reader of the output ends early, such as `
+//  head`
 endWithoutOutput({ exitCode: 0 });
 
 process.exitCode = await runMtl(process.argv.slice(2));

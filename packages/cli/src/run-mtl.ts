@@ -40,7 +40,7 @@ async function runCommand(argv: readonly string[]): Promise<number> {
     else explained.outputHelp();
     return 0;
   } catch (error) {
-    // Commander ends help and version in this way.
+    // Commander throws this error after it has printed the help or the version
     if (error instanceof CommanderError && error.exitCode === 0) return 0;
     process.stderr.write(`${formatError(error, { debug: argv.includes('--debug') })}\n`);
     return statusOfInterruption(error) ?? chooseExitCode(error);
@@ -63,7 +63,7 @@ export function commandOfHelp(program: Command, words: readonly string[]): Comma
   let command = program;
   for (const name of words.slice(0, at)) {
     const next = command.commands.find((known) => known.name() === name);
-    // here `help` is an argument of a command, not a request for help
+    // here, `help` is an argument of a command, and not a request for help
     if (next === undefined || next.commands.length === 0) return undefined;
     command = next;
   }

@@ -64,7 +64,7 @@ function expectWikitext(report: Record<string, number>, reference: Wikitext, str
     numOriginalTokens: reference.words,
     numScored: reference.tokens_scored,
   });
-  // float32 against float64: the design's bound for losses against PyTorch
+  // float32 against float64: the allowed difference of losses from PyTorch
   const near = (actual: number | undefined, value: number): void =>
     expect(Math.abs(actual! / value - 1)).toBeLessThan(1e-5);
   near(report.negativeLogLikelihood, result.negative_log_likelihood);
@@ -157,7 +157,7 @@ describe('mtl eval --task of multiple choice', async () => {
       const path = join(choiceFixtures, `${name}.jsonl`);
       const { log_likelihoods: likelihoods, ...shares } = expectedChoices[name]!;
       const scored = await scoredQuestions(name, { path, loaded, batchSize: 4, onProgress: () => {} });
-      // float32 on both sides: the design's bound for losses against PyTorch
+      // float32 on both sides: the allowed difference of losses from PyTorch
       const errors = likelihoods.flat().map((value, index) => scored.logProbabilities[index]! / value - 1);
       expect(errors.length).toBe(scored.logProbabilities.length);
       expect(Math.max(...errors.map(Math.abs))).toBeLessThan(1e-5);
@@ -203,7 +203,7 @@ describe('mtl eval with a tokenizer that begins texts with a token', () => {
     const scored = await scoredQuestions('arc-easy', { path, loaded, batchSize: 4, onProgress: () => {} });
     loaded.dispose();
     const reference = startOfText.arc_easy.flat();
-    // float32 against float64: the design's bound for losses against PyTorch
+    // float32 against float64: the allowed difference of losses from PyTorch
     const errors = reference.map((value, index) => Math.abs(scored.logProbabilities[index]! / value - 1));
     expect(Math.max(...errors)).toBeLessThan(1e-5);
   });

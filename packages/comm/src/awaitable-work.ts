@@ -31,7 +31,7 @@ export abstract class AwaitableWork implements Work {
 }
 
 export interface CallbackWorkOptions {
-  /** Called by every `wait`. Default: `wait` returns at once. */
+  /** This function is called by every `wait`. Default: `wait` returns at once. */
   readonly wait?: () => void;
   /** Returns true when the result is ready. Default: the result is ready from the start. */
   readonly isDone?: () => boolean;

@@ -2,8 +2,9 @@ import { Tensor } from '@mtl/kernels';
 import type { ProcessGroup } from './process-group.js';
 
 /**
- * Broadcasts a value of a rank (default 0) to all members of a group, as JSON. All members call it. The value
- * may contain NaN and infinite numbers. undefined is sent as null and returned as undefined.
+ * Broadcasts a value of a rank (default 0) to all members of a group, as JSON. All members must call this
+ * function. The value may contain NaN and infinite numbers. undefined is sent as null and returned as
+ * undefined.
  */
 export function broadcastJson<Value>(
   group: ProcessGroup,
@@ -13,7 +14,7 @@ export function broadcastJson<Value>(
   const own = new TextEncoder().encode(JSON.stringify(value ?? null, withNonFinite));
   using length = Tensor.from([own.length], { shape: [1], dtype: 'int32' });
   group.broadcast(length, { root }).wait();
-  // on engine meta only this rank exists, so the root's value is taken to be this rank's value
+  // on engine meta, no other rank exists, so this rank's value is used as the root's value
   const isKnown = group.rank === root || group.engine === 'meta';
   const bytes = isKnown ? own : new Uint8Array(length.item());
   using tensor = Tensor.from(bytes, { shape: [bytes.length], dtype: 'uint8' });

@@ -64,7 +64,7 @@ interface UnequalCounts {
  * Checks the operands of an all-to-all and returns its splits; undefined for equal splits.
  *
  * @throws UsageError `MTL_SHAPE` if the tensors do not consist of equal parts, one for every member; with
- *   splits, if their numbers of rows are not the sums of the splits
+ *   splits, if the number of rows of a tensor is not the sum of its splits
  */
 function checkExchange(
   { input, output, inputSplits, outputSplits }: AllToAllOptions,

@@ -9,8 +9,8 @@ export interface DeviceTimes {
 
 /**
  * Measures how long a device waits for communication. NCCL operations block the device and not the host, so
- * the wait cannot be measured with the host's clock. During a measurement, each wait is enclosed by two
- * device marks. Otherwise there are no marks and no cost.
+ * the host's clock cannot measure the wait. Therefore, during a measurement, a device mark is placed before
+ * and after each wait. Without a measurement, there are no marks and no cost.
  */
 export class DeviceWaits {
   readonly #device: Device;
@@ -37,8 +37,8 @@ export class DeviceWaits {
 
   /**
    * Measures the work that `task` enqueues. The caller must read the result or dispose of it. If the task
-   * throws, its marks are leaked. Disposing of the marks would wait for the device, which may itself wait for
-   * other ranks, and these receive the error only later.
+   * throws, its marks are never freed: freeing them would wait for the device, the device may itself wait for
+   * other ranks, and the other ranks receive the error only later.
    */
   measure(task: () => void): MeasuredTimes {
     const marks = [new DeviceMark(this.#device)];

@@ -21,7 +21,7 @@ function isAlive(pid: number): boolean {
 // the check is needed because worker threads import this module as well
 if (isMainThread && Number.isInteger(launcher)) {
   if (process.ppid === launcher) callNative(() => loadAddon({ usesTensors: false }).endWithParent(launcher));
-  // if the parent is another process, either the program itself started this process, or the launcher has
+  // the parent is not the launcher: either the program itself started this process, or the launcher has
   // already ended
   else if (!isAlive(launcher)) process.kill(process.pid, 'SIGKILL');
 }

@@ -70,10 +70,11 @@ export interface MetaOperation {
 
 interface MetaGroupOptions extends CheckedGroupOptions {
   /**
-   * Called for every operation in order, after its start. Values in host memory are then already combined.
+   * This function is called for every operation in order, after its start. Values in host memory are then
+   * already combined.
    */
   readonly onOperation?: ((operation: MetaOperation) => void) | undefined;
-  /** Called when the rank waits for an operation that was passed to `onOperation`. */
+  /** This function is called when the rank waits for an operation that was passed to `onOperation`. */
   readonly onWait?: ((operation: MetaOperation) => void) | undefined;
 }
 
@@ -187,8 +188,8 @@ export interface MetaWorldOptions extends Pick<MetaGroupOptions, 'onOperation' |
 }
 
 /**
- * A rank of a world of any size, without the other ranks, for dry runs. Its engine is `meta` (see
- * `MetaGroup`), and its tensors are on device `meta`.
+ * A rank of a world of any size, for dry runs. The other ranks do not exist. The world's engine is `meta`
+ * (see `MetaGroup`), and its tensors are on device `meta`.
  */
 export class MetaWorld implements World {
   readonly rank: number;

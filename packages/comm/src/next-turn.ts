@@ -1,4 +1,7 @@
-/** Lets the event loop run its other tasks once. A page has no `setImmediate`, and waits a little longer. */
+/**
+ * Lets the event loop run its other tasks once. In a web page, which has no `setImmediate`, this takes a
+ * little longer.
+ */
 export const nextTurn = (): Promise<void> =>
   new Promise((resolve) => {
     if (globalThis.setImmediate === undefined) setTimeout(resolve);

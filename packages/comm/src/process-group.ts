@@ -5,7 +5,7 @@ export type ReduceOperation = 'sum' | 'max' | 'min';
 
 /**
  * An engine for tensors in host memory: shared memory on one host (`local`), Gloo across hosts (`gloo`), or
- * Gloo across hosts with shared memory within each host (`gloo+local`).
+ * shared memory within each host and Gloo across hosts (`gloo+local`).
  */
 type HostEngineName = 'local' | 'gloo' | 'gloo+local';
 
@@ -107,9 +107,10 @@ export interface ProcessGroup {
   /** Copies the tensor of `root` (a position in the group) to every member, in place. */
   broadcast(tensor: Tensor, options: { readonly root: number }): Work;
   /**
-   * Exchanges parts: `input` has one part for every rank, and `output` receives one part from every rank,
-   * both in rank order. Without splits, parts have equal sizes. The two tensors must not overlap. All engines
-   * except NCCL check that each rank sends the number of elements that the receiver expects.
+   * Sends a different part of `input` to each rank, and receives a part of `output` from each rank. Both
+   * tensors contain their parts in rank order. Without splits, parts have equal sizes. The two tensors must
+   * not overlap. All engines except NCCL check that each rank sends the number of elements that the receiver
+   * expects.
    */
   allToAll(tensors: AllToAllOptions): Work;
   /**

@@ -13,7 +13,7 @@ export interface GroupOptions {
 
 /**
  * A process's membership in its job. All members of a group must create it. Members that share several groups
- * must create these in the same order.
+ * must create these groups in the same order.
  */
 export interface World {
   readonly rank: number;
@@ -26,7 +26,8 @@ export interface World {
   /** Makes the operations of all processes fail with `reason`; the error names this rank. */
   abort(reason: Error): void;
   /**
-   * Leaves the job in order. The end of this process then does not count as a failure for other processes.
+   * Leaves the job in the regular way. Other processes then do not treat the end of this process as a
+   * failure.
    */
   close(): void;
   [Symbol.dispose](): void;

@@ -93,7 +93,7 @@ export interface OptimizerConfiguration extends FlagValues<typeof optimizerFlags
   };
   /**
    * The learning rates of the word embedding and the output layer, with the same schedule as `learningRate`.
-   * Undefined: they have the same rates as all other parameters.
+   * Undefined: both layers have the same rates as all other parameters.
    */
   readonly decoupledLearningRate?: Required<
     Pick<LearningRateScheduleOptions, 'maxLearningRate' | 'minLearningRate'>
@@ -184,8 +184,8 @@ export interface LoggingConfiguration extends FlagValues<typeof loggingFlags> {
 }
 
 /**
- * All settings of a training run, resolved and checked. Code that uses them need not check again. The object
- * is deeply frozen, and plain data except for `sources`.
+ * All settings of a training run, resolved and checked. Code that uses the settings need not check them
+ * again. The object is deeply frozen. All its values except `sources` are plain data.
  */
 export interface PretrainingConfiguration extends AdaptedConfiguration {
   readonly kind: ModelKind;

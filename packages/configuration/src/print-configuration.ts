@@ -5,7 +5,8 @@ import { layoutText } from './strategies/strategies.js';
 
 export interface PrintConfigurationOptions {
   /**
-   * True includes every flag, false only flags that a preset, a file or the command line set. Default: true.
+   * True to include every flag, false to include only flags that a preset, a file or the command line sets.
+   * Default: true.
    */
   readonly all?: boolean;
 }
@@ -25,7 +26,7 @@ export function printConfiguration(
         [undefined, configuration.kind].includes(modelOfFlag(name)) &&
         (all || ![undefined, 'default'].includes(sources.get(name))),
     );
-    // without experts, the flags of experts have no values
+    // if the model has no experts, the flags of experts have no values
     if (title === 'Experts' && flags['num-experts'] === undefined) return [];
     const rows = names.map((name) => [name, formatValue(flags[name]), sources.get(name) ?? ''] as const);
     return rows.length === 0 ? [] : [section(title, rows)];

@@ -9,9 +9,9 @@ import {
 } from './packed-chunks.js';
 import { chunksOfRank, computeChunkSize, sequenceChunks } from './sequence-chunks.js';
 
-// This file divides the processes that share sequences into blocks of n neighbours: process r is number r % n
-// in block r / n. All chunks of a block together are two chunks of a sequence, as if each block were one
-// process.
+// This file divides the processes that share sequences into blocks of n neighbours. Process r is number r % n
+// in block r / n. The chunks of all processes in a block form two larger chunks of a sequence, the same
+// chunks that one process would own if each block were one process.
 
 /** The two levels of processes that share sequences. */
 export interface ContextLevels {
@@ -76,7 +76,7 @@ export function blocksOfPackedSamples(
       chunkSize: packed.chunkSize * size,
       parts,
       ofRank: isZigzag ? (rank) => chunksOfRank(rank, ring.size) : (rank) => [rank],
-      // no transposition here, because the exchange has already transposed the rows
+      // 1, because the exchange of heads has already transposed the rows
       columns: 1,
       places: undefined,
     },
@@ -93,8 +93,8 @@ export function blocksOfPackedSamples(
 }
 
 /**
- * Returns the position of each row of a block's two chunks (document after document) among the rows of the
- * block's processes.
+ * Returns, for each row of a block's two chunks, the row's position among the rows of the block's processes.
+ * The rows of chunks are in the order of documents.
  */
 function placesInBlock({ heads, ring }: ContextLevels, { parts, chunkSize }: PackedParts): Int32Array {
   const { size } = heads;

@@ -12,11 +12,14 @@ export interface ChunkPair {
 export interface RowOrder {
   readonly group: ProcessGroup;
   /**
-   * Reorders the rows [own, B, ...] of activations by chunks, one chunk after the other. The result is a view
+   * Reorders the rows [own, B, ...] of activations, so that one chunk follows the other. The result is a view
    * of the same shape, or, for packed samples, a view or copy [own, ...]. `rows` may be strided.
    */
   enter(rows: Tensor): Tensor;
-  /** Calls `write` with rows in the order of chunks, and stores what it writes in `target`, [own, B, ...]. */
+  /**
+   * Calls `write` with memory for rows in the order of chunks. Then stores the rows that `write` has written
+   * in `target`, [own, B, ...], in its order.
+   */
   into(target: Tensor, write: (rows: Tensor) => void): void;
   /**
    * Reorders rows from process order (one process after the other) to sequence order; returns a new tensor.

@@ -15,8 +15,8 @@ export interface Pass {
   readonly sizes: HeadSizes;
   readonly heads: Heads<Tensor>;
   /**
-   * [chunks, ...]: the log-sum-exp of each own chunk over all keys that its queries attend to; see
-   * `Chunks.statisticsShape`.
+   * [chunks, ...]: the log-sum-exp of the rows in each own chunk, over all keys to which the chunk's queries
+   * attend; see `Chunks.statisticsShape`.
    */
   readonly logSumExp: Tensor;
 }
@@ -53,7 +53,10 @@ export interface ContextOperation {
  */
 export const chooseSumDtype = (dtype: DType): DType => (dtype === 'float64' ? 'float64' : 'float32');
 
-/** The forward and backward passes of attention over the rows of a process: heads [own, B, ...]. */
+/**
+ * The forward and backward passes of attention over the rows of a process. Heads have the shape [own, B,
+ * ...].
+ */
 interface AttentionPasses {
   readonly name: string;
   /** Computes the output. If `kept` is returned, backward reads this tensor instead of the heads. */
@@ -77,8 +80,8 @@ interface AttentionPasses {
 }
 
 /**
- * Records attention as a differentiable operation. It keeps the heads, the output and the log-sum-exp of the
- * rows. The tensors of its masks must outlive the passes of the micro-batch.
+ * Records attention as a differentiable operation. For backward, it keeps the heads, the output and the
+ * log-sum-exp of the rows. The tensors of its masks must outlive the passes of the micro-batch.
  */
 export function recordedAttention(
   tape: Tape,
@@ -115,7 +118,8 @@ export function recordedAttention(
         }
         const gradient = mapHeads(heads, (each) => each.newGradient());
         sinks?.startGradient();
-        // not in a tidy scope, because recomputed tensors belong to their variables
+        // not in a tidy scope, because recomputed tensors belong to their variables and must not be disposed
+        // of here
         const tensors = {
           heads: savedHeads && mapHeads(savedHeads, ({ tensor }) => tensor),
           kept: saved.kept?.tensor,
@@ -221,7 +225,7 @@ export function contextOperation(
 const statisticsOfPlace = (statistics: Tensor, place: number): Tensor =>
   statistics.rows(place, place + 1).reshape(statistics.shape.slice(1));
 
-/** The rows of forward's operands that belong to one own chunk of queries, as views. */
+/** Views of the operands of forward: the rows that belong to one of this process's chunks of queries. */
 interface OwnResults {
   /** [c, ..., G, R, D] */
   readonly query: Tensor;
@@ -239,7 +243,7 @@ export function ownResults({ heads, output, logSumExp, chunks }: ForwardPass, pl
   };
 }
 
-/** The rows of backward's operands that belong to one own chunk of queries, as views. */
+/** Views of the operands of backward: the rows that belong to one of this process's chunks of queries. */
 interface OwnGradients {
   /** [c, ..., G, R, D] */
   readonly query: Tensor;

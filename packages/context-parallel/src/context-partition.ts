@@ -35,8 +35,8 @@ export interface ContextPartitionOptions {
 /**
  * The partition of a micro-batch's rows over processes, with attention to the keys of other processes. A
  * process owns two of the 2 n chunks of every document, one from each end. If samples are packed and their
- * attention is not causal, it owns a contiguous slice of the rows. A sequence that cannot be divided is a
- * ConfigurationError `MTL_CONTEXT_PARALLEL_SIZE`.
+ * attention is not causal, the process owns a contiguous slice of the rows instead. A sequence that cannot be
+ * divided is a ConfigurationError `MTL_CONTEXT_PARALLEL_SIZE`.
  */
 export interface ContextPartition extends SequencePartition<AttendRows, UploadOptions, ProcessGroup> {
   /** The group of `ContextPartitionOptions`. */

@@ -23,7 +23,7 @@ interface PassOfHeads {
   readonly logSumExp: Tensor;
 }
 
-/** Computes attention of a process's own heads, for a process that has the rows of these heads. */
+/** Computes attention for the heads of a process that has received the rows of these heads. */
 interface AttentionOfHeads {
   readonly name: string;
   /**
@@ -72,7 +72,7 @@ export function attentionOfSequences(chunks: Chunks): AttentionOfHeads {
 
 const onlyChunk = (statistics: Tensor): Tensor => statistics.reshape(statistics.shape.slice(1));
 
-/** Makes the attention for a process whose heads have some of their keys in other blocks of processes. */
+/** Makes the attention for a process if some keys of its heads are in other blocks of processes. */
 export const attentionOfBlocks = (
   chunks: Chunks,
   { name, forward, backward }: ContextOperation,
@@ -93,9 +93,10 @@ export const attentionOfBlocks = (
 /**
  * Records attention of some heads over the positions of all processes (DeepSpeed-Ulysses, Jacobs et al.
  * 2023). Before attention, processes exchange data: each sends all heads of its own positions and receives
- * all positions of its own heads. Afterwards they exchange back. The only part of the output that is kept is
- * the process's own positions, which the next matmul keeps in any case. Backward therefore communicates the
- * row sums of the output and its gradient.
+ * all positions of its own heads. After attention, the processes exchange the output back. Of the output, a
+ * process keeps only its own positions, which the next matmul needs in backward in any case. Because the
+ * other positions are not kept, backward communicates the row sums of the product of the output and its
+ * gradient.
  *
  * @throws UsageError `MTL_CONTEXT_PARALLEL` if the groups of heads cannot be divided evenly over the
  *   processes
@@ -114,7 +115,7 @@ export function exchangedHeads(
   const call = { ...rest, headOffset: (rest.headOffset ?? 0) + firstHead };
   const sinks = rest.sinks && new SinksOfCall(rest.sinks, { start: firstHead, end: firstHead + numHeads });
   const [groups, headsPerGroup] = [sizes.groups / size, sizes.heads / sizes.groups];
-  // the parts of each row that a process has after the exchange, side by side
+  // the features of each row that a process has after the exchange, one after the other
   const features = {
     query: [groups, headsPerGroup, sizes.headSize],
     key: [groups, sizes.headSize],
@@ -194,7 +195,7 @@ function turnRows(rows: Tensor, statistics: Tensor): void {
 /** The dimensions of a row in each of several named tensors. */
 type Features<Name extends string> = Readonly<Record<Name, readonly number[]>>;
 
-/** Makes an object with the same keys as another one. */
+/** Makes an object that has the same keys as another object. */
 function byName<Name extends string, To>(
   names: Readonly<Record<Name, unknown>>,
   make: (name: Name) => To,
@@ -232,8 +233,8 @@ function byProcess(tensor: Tensor, size: number, { length }: readonly number[]):
 
 /**
  * Exchanges [own, B, n * F, ...] of the process's own positions for all positions [S, B, W] (packed: [T, W])
- * of its own heads. `features`: the dimensions F, ... of the process's own heads; W has all of these side by
- * side.
+ * of its own heads. `features`: the dimensions F, ... of the process's own heads. A row of length W contains
+ * all these features side by side.
  */
 function positionsOfHeads<Name extends string>(
   tensors: Readonly<Record<Name, Tensor>>,

@@ -42,7 +42,10 @@ export function headsInto(
   );
 }
 
-/** Returns the rows of one own chunk, by its index among the process's chunks: [own, ...] to [c, ...]. */
+/**
+ * Returns the rows of one of this process's chunks: takes [own, ...], returns [c, ...]. The chunk is given by
+ * its index among the process's chunks.
+ */
 export function rowsOfPlace(
   tensor: Tensor,
   place: number,

@@ -35,8 +35,8 @@ interface PackedRowsOfProcesses {
   /** The number of chunks of each process. */
   readonly perProcess: number;
   /**
-   * The batch size B, if the rows of activations are [own, B]; a chunk stores them transposed, as [B, own].
-   * Default: 1.
+   * The batch size B if the rows of activations are [own, B]. A chunk stores these rows transposed, as [B,
+   * own]. Default: 1.
    */
   readonly columns?: number | undefined;
   /**
@@ -98,7 +98,7 @@ export class PackedRowOrder implements RowOrder {
     return [numRows! * columns!, ...features];
   }
 
-  /** Returns [own, B, ...] as [chunks, B, own of a chunk, ...], a view. */
+  /** Returns a view of [own, B, ...] as [chunks, B, own rows of a chunk, ...]. */
   #turned(rows: Tensor): Tensor {
     const [numRows, columns, ...features] = rows.shape as [number, number, ...number[]];
     const [ofRow, ofColumn, ...ofFeatures] = rows.strides as [number, number, ...number[]];
@@ -199,8 +199,8 @@ export class PackedChunks extends PackedRowOrder implements Chunks {
       const lengths = of.map(([start, end]) => end - start);
       return {
         lengths,
-        // recorded passes are launched again with other samples, so only the total number of rows is an upper
-        // bound
+        // recorded passes are launched again with other samples, which may be longer, so the upper bound is
+        // the total number of rows
         longest: options.upload === undefined ? Math.max(0, ...lengths) : numRows,
         starts: copied(Int32Array.from(computeStarts(lengths))).tensor,
         first: copied(Int32Array.from(of, ([start]) => start)).tensor,
@@ -217,8 +217,8 @@ export class PackedChunks extends PackedRowOrder implements Chunks {
   }
 
   mayBeSeen({ visibility: { causal = false } = {} }: AttendedCall, { queries, keys }: ChunkPair): boolean {
-    // must be computed, because rows that belong to no sample get zeros only from the pair of a chunk with
-    // itself
+    // the pair of a chunk with itself must always be computed, because only this pair writes the zeros of
+    // rows that belong to no sample
     if (queries === keys) return true;
     if (causal && keys > queries) return false;
     return this.#countScores(this.#chunks[queries]!, this.#chunks[keys]!, `${queries} ${keys}`) > 0;

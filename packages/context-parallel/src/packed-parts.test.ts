@@ -50,8 +50,8 @@ describe('documents of sequences', () => {
     );
   });
 
-  // documents of 8 and 4 positions, two processes: 0, 1, 6, 7 and 2, 3, 4, 5 of the first document, 0, 3 and
-  // 1, 2 of the second
+  // documents of 8 and 4 positions over two processes: the processes have the positions 0, 1, 6, 7 and 2, 3,
+  // 4, 5 of the first document, and 0, 3 and 1, 2 of the second
   it('have two chunks of each process, one from either end', () => {
     const keyStart = makeKeyStart([[8, 4]]);
     const batch = { batchSize: 1, sequenceLength: 12, sampleNumbers: Float64Array.of(7), keyStart };
@@ -86,7 +86,8 @@ describe('documents of sequences', () => {
         });
         const numDocuments = documents.filter((document) => document.sample === sample).length;
         const longest = Math.max(...sequences[sample]!);
-        // one more position of a document adds at most the pairs of its last position
+        // if a document has one more position, the number of pairs grows at most by the pairs of this
+        // position
         expect(Math.max(...pairs) - Math.min(...pairs)).toBeLessThanOrEqual(numDocuments * longest);
         const mean = pairs.reduce((sum, each) => sum + each, 0) / size;
         expect(Math.max(...pairs) / mean).toBeLessThan(1.15);

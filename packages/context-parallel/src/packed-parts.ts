@@ -38,9 +38,10 @@ export function listDocuments(keyStart: Int32Array, sequenceLength: number): rea
 
 /**
  * Returns the borders of the 2 n chunks of every document, [documents][2 n + 1] positions: the start of each
- * chunk and the end of the last one. If the length of a document is not a multiple of 2 n, some chunks get
- * one more position. Chunks take turns in this, so that all chunks have the same number of positions of each
- * sequence in total. No document is padded, so the tokens of a step do not depend on the number of processes.
+ * chunk and the end of the last chunk. If the length of a document is not a multiple of 2 n, some chunks get
+ * one more position. The additional positions go to all chunks in turn, so that all chunks have the same
+ * total number of positions of each sequence. No document is padded, so the tokens of a step do not depend on
+ * the number of processes.
  *
  * @throws ConfigurationError `MTL_CONTEXT_PARALLEL_SIZE` for a sequence that cannot be divided into 2 n equal
  *   chunks
@@ -51,7 +52,7 @@ export function bordersOfDocuments(
 ): ReadonlyArray<readonly number[]> {
   computeChunkSize(sequenceLength, size);
   const numChunks = 2 * size;
-  // the chunk that gets the next extra position. It is 0 again at the end of every sequence, because the
+  // the chunk that gets the next additional position; it is 0 again at the end of every sequence, because the
   // sequence length is a multiple of 2 n
   let next = 0;
   return documents.map(({ start, end }) => {

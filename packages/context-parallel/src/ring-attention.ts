@@ -14,9 +14,10 @@ import { joinKeysAndValues, rowsOfPlace, splitKeysAndValues } from './heads-of-r
 
 /**
  * Attention in which keys and values are passed around a ring of processes (Ring Attention, Liu et al. 2023).
- * Each process sends them to the next one while it computes with them, and merges partial outputs by their
- * log-sum-exp. A process holds its own keys and values and at most two blocks of other processes. In
- * backward, the gradients of keys and values are passed around as well, in float32.
+ * Each process computes with a block of keys and values while it sends the block to the next process. It
+ * merges the partial outputs by their log-sum-exp. At any time, a process holds its own keys and values, and
+ * at most two blocks of other processes. In backward, the gradients of keys and values are also passed around
+ * the ring, in float32.
  */
 export const ringAttention: ContextOperation = { name: 'ring attention', forward, backward };
 
@@ -26,7 +27,7 @@ class Ring {
   readonly #to: number;
   readonly #from: number;
 
-  /** @param step 1: sends to the next process; -1: sends to the previous one */
+  /** @param step 1: sends to the next process; -1: sends to the previous process */
   constructor(group: ProcessGroup, step: 1 | -1) {
     this.#group = group;
     this.#to = (group.rank + step + group.size) % group.size;
@@ -66,8 +67,8 @@ interface PairOfPlaces extends ChunkPair {
 }
 
 /**
- * Returns the pairs of this process's query chunks and `owner`'s key chunks for which the masks do not hide
- * everything.
+ * Returns the pairs of this process's query chunks and `owner`'s key chunks in which the masks leave
+ * something visible.
  */
 function pairsWith({ call, chunks }: Pass, owner: number): readonly PairOfPlaces[] {
   const { rank } = chunks.group;
@@ -124,8 +125,8 @@ function forward(pass: ForwardPass): void {
 
 /**
  * Computes the gradients. In step i, the block of keys and values of process r + i is on process r. Its
- * gradient has already visited the processes from r + i - 1 down to r + 1. It then moves on and reaches its
- * owner after the last step.
+ * gradient has already visited the processes from r + i - 1 down to r + 1. After step i, the gradient moves
+ * to the next process, and it reaches its owner after the last step.
  */
 function backward(pass: BackwardPass): void {
   const { call, chunks, heads, gradient } = pass;
@@ -165,7 +166,7 @@ function backward(pass: BackwardPass): void {
   let leavingSums: { readonly work: Work; readonly tensor: Tensor } | undefined;
   for (let step = 0; step < group.size; step++) {
     const isLast = step === group.size - 1;
-    // the sums of earlier processes. They were sent before the next block of this step
+    // the sums of earlier processes, which were sent before the next block of this step
     const arrivingSums = step > 1 ? ring.receive(ownSums) : undefined;
     const leaving = isLast ? undefined : ring.send(current);
     const arriving = isLast ? undefined : ring.receive(current);

@@ -7,7 +7,7 @@ import { type Chunks, chunkOptions } from './chunks.js';
 /**
  * Returns the numbers of the two chunks of a sequence that a process owns. If n processes share a sequence,
  * it has 2 n equal chunks, and each process owns one chunk from each end, so that causal attention is the
- * same work for all processes (zigzag).
+ * same amount of work for all processes (zigzag).
  */
 export const chunksOfRank = (rank: number, size: number): readonly [number, number] => [
   rank,
@@ -92,8 +92,8 @@ export function sequenceChunks({
     mayBeSeen: ({ visibility: { causal = false, windowSize } = {} }, { queries, keys }) => {
       if (!causal) return true;
       if (keys > queries) return false;
-      // the smallest distance between a query and a key of these chunks is the one from the first query to
-      // the last key
+      // among the pairs of a query and a key in these chunks, the first query and the last key have the
+      // smallest distance
       return windowSize === undefined || (queries - keys - 1) * chunkSize + 1 <= windowSize;
     },
     optionsOfPair: (call, { queries, keys }) =>

@@ -9,7 +9,10 @@ export interface ChartKind {
   readonly format: (value: number | null | undefined) => string;
   /** Possible distances of marks on the vertical axis. Default: 1, 2, 5, 10 and so on. */
   readonly marks?: number[];
-  /** True if the vertical axis begins at zero, for amounts whose size matters and not only their change. */
+  /**
+   * True if the vertical axis must begin at zero, because the size of the values matters, not only their
+   * change.
+   */
   readonly isFromZero: boolean;
   /** True if a moving average is useful. */
   readonly canBeSmoothed: boolean;
@@ -17,7 +20,7 @@ export interface ChartKind {
   readonly canBeLogarithmic: boolean;
   /** True if the median and a band are shown, for values that vary from step to step around a median. */
   readonly isBand: boolean;
-  /** Another metric, whose values are shown next to the values of this one. */
+  /** Another metric, whose values are shown next to the values of this metric. */
   readonly companion?: { readonly name: string; readonly unit: string };
   /** True if the chart is shown only if its values change. */
   readonly isOnlyIfChanging: boolean;

@@ -21,15 +21,15 @@ export interface RunCurve {
   readonly companion?: Series;
 }
 
-/** A line in the plot: a curve or its moving average. */
+/** A line in the plot, which is a curve or the moving average of a curve. */
 interface Line {
   readonly id: string;
   readonly look: RunColour;
   readonly isFocus: boolean;
   readonly points: Points;
   /**
-   * `faint`: the curve behind its moving average. `edge`: one edge of a band, which is filled and has no
-   * line.
+   * `faint`: the original curve, drawn behind its moving average. `edge`: one edge of a band; the band is
+   * filled and its edges have no line.
    */
   readonly part: 'line' | 'faint' | 'edge';
 }
@@ -139,7 +139,7 @@ export class Chart {
       stroke: () => (part === 'edge' ? 'transparent' : readColour(runColour(look, part))),
       width: part === 'edge' ? 0 : part === 'faint' ? 1 : isFocus ? 2.5 : 1.5,
       dash: [...dashes[look.dash]!],
-      // values are drawn as points if there are few: a single value would have no line
+      // a curve with few values is drawn with points, because a single value would have no line
       points: { show: part === 'line' && points.x.length <= 40 && !this.#isEdge(index - 1), size: 5 },
     }));
     const line = { stroke: () => readColour('--muted'), font: '11px system-ui, sans-serif' };
@@ -206,7 +206,7 @@ export class Chart {
     return this.#lines[index]?.part === 'edge';
   }
 
-  /** Returns the areas between the two edges of each band. uPlot counts its first series from the axis. */
+  /** Returns the areas between the two edges of each band. In uPlot, series 0 is the axis. */
   #bands(): uPlot.Band[] {
     return this.#lines.flatMap(({ look, part }, index) =>
       part === 'edge' && this.#isEdge(index + 1)
@@ -220,7 +220,7 @@ export class Chart {
     );
   }
 
-  /** Returns the text of a run's companion metric at a position. Default position: the last one. */
+  /** Returns the text of a run's companion metric at a position (default: the last position). */
   #companionText(id: string, x = Infinity): string {
     const { companion } = this.#kind;
     const series = this.#curves.find((curve) => curve.id === id)?.companion;

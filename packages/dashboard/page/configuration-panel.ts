@@ -6,7 +6,8 @@ import { formatValue } from './value-text.js';
 /** The panel with the configuration of the last start: flags, conditions and the command line. */
 export class ConfigurationPanel {
   /**
-   * The input to filter flags. It is not replaced when the panel is drawn again, so that its text is kept.
+   * The input to filter flags. The same input is used when the panel is drawn again, so that its text is
+   * kept.
    */
   readonly #filter = element('input', {
     class: 'filter',

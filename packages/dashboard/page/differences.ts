@@ -25,8 +25,8 @@ export class Differences {
     this.#section.hidden = ids.length < 2;
     if (ids.length < 2) return;
     const compared = ids.map((id) => data.details.get(id)!.comparable ?? withoutRecord);
-    // if an older run records only the given flags, a missing flag may have followed from others, so only
-    // common flags are compared
+    // older runs record only the given flags, and not the flags that follow from others; with such a run,
+    // only flags that all runs record are compared
     const inAll = compared.some(({ isResolved }) => !isResolved);
     const flags = differing(
       compared.map((one) => one.flags),

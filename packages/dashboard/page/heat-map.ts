@@ -28,8 +28,8 @@ const distance = { row: 13, column: 44 };
 type Colour = readonly [red: number, green: number, blue: number];
 
 /**
- * Colours depend on the logarithm to base 2 of a load. They reach their extremes at a quarter and at four
- * times an even load.
+ * The range of colours, in octaves. The colour depends on the logarithm to base 2 of a load, and reaches its
+ * extremes at a quarter and at four times the load of an even distribution.
  */
 const octaves = 2;
 
@@ -140,7 +140,7 @@ export class HeatMap {
     const gap = { x: isOverTime ? 0 : chooseGap(sizes.width), y: chooseGap(sizes.height) };
     for (const [row, ofRow] of values.entries()) {
       for (const [column, value] of ofRow.entries()) {
-        // rounded to whole pixels, because blurred edges would look like lines
+        // rounded to whole pixels, because blurred edges would look like lines between the cells
         const [from, to] = [column, column + 1].map((at) => Math.round(left + at * sizes.width));
         context.fillStyle = colours.of(value);
         context.fillRect(from!, row * sizes.height, to! - from! - gap.x, sizes.height - gap.y);

@@ -15,7 +15,7 @@ export interface Listening {
   readonly open: () => { close(): void };
   /** Requests all runs once. */
   readonly look: () => Promise<Pick<RunsEvent, 'directory' | 'runs'>>;
-  /** Called with the answer of `look`. */
+  /** Receives the answer of `look`. */
   readonly onRuns: (event: RunsEvent) => void;
 }
 
@@ -32,13 +32,13 @@ export function listenWhileVisible({ page, open, look, onRuns }: Listening): voi
       const { directory, runs } = await look();
       if (page.hidden) onRuns({ directory, runs, removed: [], isAll: true });
     } catch {
-      // errors are ignored: once the page is visible, the stream reports that the server is lost
+      // errors are ignored, because the stream reports that the server is lost as soon as the page is visible
     }
   };
   const update = (): void => {
     if (page.hidden) {
-      // a page that was opened in the background has no runs yet, so it requests them at once for the title
-      // of its tab
+      // a page that was opened in the background does not know the runs yet, so it requests the runs at once
+      // for the title of its tab
       const knowsRuns = stream !== undefined;
       stream?.close();
       stream = undefined;

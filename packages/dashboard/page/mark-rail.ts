@@ -4,7 +4,7 @@ import type { MarkKind, MarkOfRun } from '../src/api-types.js';
 /** The height in pixels of the rail of marks between the plot and the numbers of the axis. */
 export const railHeight = 14;
 
-/** Marks that are closer than this number of pixels form a group, which is drawn as its count. */
+/** Marks are drawn as a group, with their number, if they are closer than this number of pixels. */
 const ownWidth = 16;
 
 /** The marks of one group on the rail. */
@@ -42,8 +42,8 @@ export function groupMarks(plot: uPlot, marks: readonly MarkOfRun[]): readonly M
   let before = -Infinity;
   return groups.map(({ marks: all }) => {
     const [first, last] = [all[0]!, all.at(-1)!].map(({ x }) => plot.valToPos(x, 'x')) as [number, number];
-    // the group is at the middle of its marks, or directly after the previous group if that ends later. It
-    // moves at most half a width to the right
+    // the group is placed at the middle of its marks, or directly after the previous group if this position
+    // is further to the right; this moves it at most half a width
     const left = Math.max((first + last) / 2, before + ownWidth);
     before = all.length === 1 ? -Infinity : left;
     return { marks: all, left: all.length === 1 ? first : left };

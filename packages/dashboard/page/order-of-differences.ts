@@ -22,9 +22,9 @@ export interface Difference {
 }
 
 /**
- * Returns differences between runs in the order of their presumed effect: first flags that affect losses the
- * most, then other flags with numbers, then the rest. Within each kind, differences with more distinct values
- * come first.
+ * Returns differences between runs in the order of their presumed effect: first the flags that affect losses
+ * the most, then other flags with numbers, then all other flags. Within each of these groups, differences
+ * with more distinct values come first.
  */
 export function mostDecisiveFirst<One extends Difference>(differences: readonly One[]): One[] {
   return differences.toSorted(
@@ -38,7 +38,7 @@ export function mostDecisiveFirst<One extends Difference>(differences: readonly 
 
 function rankKind({ name, values }: Difference): number {
   if (decisiveFlags.includes(name)) return 0;
-  // seeds come late, because they also differ between repetitions of the same run
+  // seeds come late, because they differ even between repetitions of the same run
   const isNumber = values.every((value) => value === '–' || Number.isFinite(Number(value)));
   return isNumber && !/seed/.test(name) ? 1 : 2;
 }

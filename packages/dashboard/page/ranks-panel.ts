@@ -48,7 +48,7 @@ export function ranksPanel(ranks: RanksOfRun | null): HTMLElement | undefined {
   );
 }
 
-/** Returns a text that names the rank for which the others wait. */
+/** Returns a text that names the rank for which the other ranks wait. */
 function formatVerdict({ computeMs, hosts, slow }: RanksOfRun): string {
   const named = (rank: number): string => `Rank ${rank}${hosts[rank] == null ? '' : ` on ${hosts[rank]}`}`;
   if (slow.length > 0) {
@@ -61,8 +61,8 @@ function formatVerdict({ computeMs, hosts, slow }: RanksOfRun): string {
 const seconds = (ms: number | null): string => formatSeconds(ms === null ? null : ms / 1000);
 
 /**
- * Returns a bar with a rank's computing and waiting time, as fractions of the longest step. It is an SVG,
- * whose attributes for widths are allowed by the page's content security policy.
+ * Returns a bar with a rank's computing and waiting time, as fractions of the longest step. The bar is an
+ * SVG, because the page's content security policy allows widths as attributes but not as styles.
  */
 function drawBar({
   computing,

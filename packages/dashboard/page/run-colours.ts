@@ -12,8 +12,8 @@ export interface RunColour {
 export const dashes: readonly (readonly number[])[] = [[], [8, 4], [2, 3]];
 
 /**
- * Assigns a colour to each run, according to a hash of its name. If another run already has this colour, it
- * gets the next colour among those with the fewest runs. Colours do not change when runs are shown, added or
+ * Assigns a colour to each run, according to a hash of its name. If another run already has this colour, the
+ * new run gets the next colour that the fewest runs have. Colours do not change when runs are shown, added or
  * removed.
  */
 export class RunColours {

@@ -39,7 +39,7 @@ export class RunData {
   }
 
   #update(changed: ReadonlySet<string>): void {
-    // a hidden page draws nothing; when it becomes visible, all its runs are requested again
+    // a hidden page draws nothing; when it becomes visible, the data of all its runs is requested again
     if (document.hidden) return;
     const { shown, focus, runs } = this.#state;
     const query = this.#query();
@@ -61,7 +61,7 @@ export class RunData {
     for (const map of [this.details, this.series, this.problems, this.#fetching]) map.delete(id);
   }
 
-  /** Sends requests one after another until the last one is for the current view. */
+  /** Sends requests one after another. Stops when a response belongs to the current view. */
   async #fetch(id: string, fetching: Fetching): Promise<void> {
     if (fetching.isRunning) return;
     fetching.isRunning = true;
@@ -76,7 +76,8 @@ export class RunData {
         this.problems.set(id, (error as Error).message);
       }
       this.#onData();
-      // no pause if the query has changed meanwhile, for example because the user moves a slider
+      // if the query has changed in the meantime, for example because the user moves a slider, the next
+      // request follows without a pause
       if (before === fetching.query) await new Promise((resolve) => setTimeout(resolve, pauseMs));
     }
     fetching.isRunning = false;

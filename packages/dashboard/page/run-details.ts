@@ -11,7 +11,7 @@ import { Tabs } from './tabs.js';
 import { TimelinePanel } from './timeline-panel.js';
 
 /**
- * The view of everything about one run except curves: starts and ends, checkpoints, samples, ranks, flags.
+ * The view of one run's properties other than curves: starts and ends, checkpoints, samples, ranks, flags.
  */
 export class RunDetailsView {
   readonly #state: State;
@@ -150,7 +150,10 @@ function adviceFor(details: RunDetails, { end, isLast }: Failure): readonly stri
   ];
 }
 
-/** Returns advice for continuing a run. It must load its own checkpoint instead of its initial weights. */
+/**
+ * Returns advice on how to continue a run. The continued run must load its own checkpoint instead of the
+ * initial weights.
+ */
 function goingOn({ checkpoints, directory, flagsOfStart }: RunDetails): string {
   const newest = checkpoints.at(-1);
   if (newest === undefined) {
@@ -232,7 +235,7 @@ function showContent({ text, label, prompt, completion }: SampleOfRun): readonly
 
 function samplesPanel({ samples }: RunDetails): HTMLElement | undefined {
   if (samples.length === 0) return undefined;
-  // equal samples are shown once, at the position of the last one
+  // Equal samples are shown once, at the position of the last of them.
   const groups = new Map<string, SampleOfRun[]>();
   for (const sample of samples) {
     const { label, text, prompt, completion } = sample;

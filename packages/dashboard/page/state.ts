@@ -84,8 +84,8 @@ export class State {
   }
 
   /**
-   * Adds a listener. It is called with the names of runs that have changed; after a change of the view, with
-   * an empty set.
+   * Adds a listener. The listener is called with the names of the runs that have changed. After a change of
+   * the view, it is called with an empty set.
    */
   onChange(listener: (changed: ReadonlySet<string>) => void): void {
     this.#listeners.push(listener);

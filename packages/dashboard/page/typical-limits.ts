@@ -1,19 +1,20 @@
 /** The fraction of a curve's values within its limit (98th percentile). */
 const shownPart = 0.98;
 /**
- * A curve is shown up to this percentile if its limit is at most this many times the limit of the median
- * curve.
+ * A curve is shown up to the 98th percentile of its values if this percentile is at most this many times the
+ * limit of the median curve.
  */
 const mostTimes = 3;
 const mostSpans = 5;
 /**
- * A curve above these limits is shown in part, if the part's limit is at most this many times the same limit.
+ * A higher curve is shown in part if the limit of this part is at most this many times the limit of the
+ * median curve.
  */
 const mostTimesOfPart = 30;
 const mostSpansOfPart = 50;
 /**
- * The fractions of such a curve's values that may be shown, largest first. At least the last fraction of
- * every curve that must be visible is shown.
+ * The fractions of a curve's values that may be shown if the curve is shown in part, the largest first. If a
+ * curve must be visible, at least the smallest of these fractions is shown.
  */
 const parts = [0.75, 0.5, 0.25] as const;
 /** Limits that would hide at most this fraction of the height are not applied. */

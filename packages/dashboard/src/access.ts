@@ -10,8 +10,9 @@ const loopbackNames = ['localhost', '127.0.0.1', '::1'];
 export const isLoopback = (host: string): boolean => loopbackNames.includes(host);
 
 /**
- * Decides which requests are answered. On loopback, these are requests of all users of this machine; on other
- * addresses, requests with the token, which is the first part of every path.
+ * Decides which requests are answered. If the server listens on loopback, it answers requests of all users of
+ * this machine. If it listens on another address, it answers only requests with the token, which is the first
+ * part of every path.
  *
  * A page of another site may make its name resolve to this machine (DNS rebinding). Such requests are
  * detected by the Host header, which must name this machine by an address or one of its known names. Ports
@@ -40,8 +41,8 @@ export class Access {
    */
   check({ method, rawHeaders, url = '/' }: Pick<IncomingMessage, 'method' | 'rawHeaders' | 'url'>): URL {
     if (method !== 'GET') throw new HttpProblem(405, `${method} is not allowed: this page only reads`);
-    // uses the raw headers, because Node.js keeps only the first of several Host headers, and a proxy may
-    // have checked another one
+    // the raw headers are used, because Node.js keeps only the first of several Host headers, and a proxy may
+    // have checked another of these headers
     const names = rawHeaders.filter(
       (_, at) => rawHeaders[at - (at % 2)]!.toLowerCase() === 'host' && at % 2 === 1,
     );

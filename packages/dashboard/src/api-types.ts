@@ -33,14 +33,14 @@ export interface RunSummary {
   readonly revision: number;
 }
 
-/** One start of a run: the first, or one that resumed or restarted it. */
+/** One start of a run: its first start, or a start that resumed or restarted the run. */
 export interface StartOfRun {
   readonly time: string;
   readonly host: string;
   readonly pid: number;
   /** The iteration from which the run continued. */
   readonly iteration: number;
-  /** The end of the start; null while it runs, or if its process was killed. */
+  /** How this start of the run ended; null while it runs, or if its process was killed. */
   readonly end: {
     readonly time: string;
     readonly reason: string;
@@ -92,7 +92,7 @@ export interface RanksOfRun {
   readonly peakBytes: readonly (number | null)[];
   /** The host name of each rank; empty if the run does not record them. */
   readonly hosts: readonly (string | null)[];
-  /** The ranks that the run has reported as slow, and not as normal since. */
+  /** The ranks that the run has reported as slow, and has not reported as normal since then. */
   readonly slow: readonly number[];
 }
 
@@ -255,7 +255,7 @@ export interface TraceAnswer {
   }[];
 }
 
-/** An event of the stream. The first one has all runs, and later ones the runs that changed. */
+/** An event of the stream. The first event has all runs, and later events the runs that changed. */
 export interface RunsEvent {
   /** The watched directory. */
   readonly directory: string;

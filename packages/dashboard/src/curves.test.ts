@@ -55,7 +55,7 @@ const counted = (length: number): Float64Array => Float64Array.from({ length }, 
 
 describe('medianBand', () => {
   it('has the median and the 10th and 90th percentile of neighbours, from the first step to the last', () => {
-    // the first bucket has eleven values, and later ones eight, each with one outlier
+    // the first bucket has eleven values, and each later bucket has eight; every bucket has one outlier
     const values = [10, 0, 9, 1, 8, 2, 7, 1000];
     const y = Float64Array.from({ length: 80 }, (_, index) => values[index % 8]!);
     const band = medianBand({ x: counted(80), y })!;

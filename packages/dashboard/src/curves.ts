@@ -13,9 +13,10 @@ export interface DecimateOptions {
 }
 
 /**
- * Returns fewer points, whose curve looks the same: the minimum and the maximum of each bucket of neighbours,
- * so that a spike of a single step remains visible. The first and the last point are included, and one point
- * on each side of the range, to which lines are drawn. A bucket that consists of gaps is a gap.
+ * Reduces the number of points of a curve without changing how the curve looks. Each bucket of neighbouring
+ * points is replaced by its minimum and its maximum, so that a spike of a single step remains visible. The
+ * result includes the first and the last point, and one point on each side of the range, so that lines can be
+ * drawn to the edges. A bucket that contains only gaps becomes a gap.
  */
 export function decimate({ x, y, from = -Infinity, to = Infinity, numPoints }: DecimateOptions): Points {
   const start = Math.max(0, lowerBound(x, from) - 1);
@@ -133,8 +134,8 @@ export function smooth(values: Float64Array, weight: number): Float64Array {
 }
 
 /**
- * Returns the first index whose value is at least `value`, in ascending numbers; their length if there is
- * none.
+ * Returns the index of the first number that is at least `value`, given ascending numbers. If there is no
+ * such number, returns the length of the list.
  */
 export function lowerBound(values: Float64Array, value: number): number {
   let [low, high] = [0, values.length];

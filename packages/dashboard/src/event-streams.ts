@@ -64,7 +64,10 @@ export class EventStreams {
     }, this.#pollMs);
   }
 
-  /** Polls the folder. If it cannot be read now, it may be readable later, so the known runs stay. */
+  /**
+   * Reads the folder again. If the folder cannot be read, the known runs stay, because the folder may be
+   * readable later.
+   */
   async #poll(): Promise<void> {
     try {
       await this.#folder.refresh();

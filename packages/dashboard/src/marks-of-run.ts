@@ -55,7 +55,10 @@ function eventMarks({ events }: RunIndex): readonly Mark[] {
   return events.map(({ kind, iteration, text }) => mark(kind, iteration, text));
 }
 
-/** Returns marks of steps without an update. Spikes have marks of another kind, so they are left out. */
+/**
+ * Returns marks of steps without an update. Skipped spikes are left out, because they have marks of another
+ * kind.
+ */
 function skippedMarks({ steps, events }: RunIndex): readonly Mark[] {
   const skipped = steps.column('skipped');
   const spikes = new Set(events.flatMap(({ type, iteration }) => (type === 'spike' ? [iteration] : [])));

@@ -238,7 +238,7 @@ describe('what is not served', () => {
     expect(await requestStatus('Host: evil.example', 'host: localhost')).toBe(refused);
     expect(await requestStatus('Host: localhost', 'Accept: */*', 'HOST: localhost')).toBe(refused);
     expect(await requestStatus()).toBe(refused);
-    // a header value `host` must not be taken for a Host header
+    // a header value that contains `host` must not count as a Host header
     expect(await requestStatus('Host: localhost', 'X-Name: host')).toBe('HTTP/1.1 200 OK');
   });
 

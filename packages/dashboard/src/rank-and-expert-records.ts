@@ -43,12 +43,13 @@ export class RankRecords {
 }
 
 /**
- * The largest number of intervals that are kept. More are merged in pairs, so that a long run takes no more
- * memory than a short one.
+ * The maximum number of intervals to keep. If there are more, they are merged in pairs, so that a long run
+ * takes no more memory than a short run.
  */
 const mostIntervals = 240;
 /**
- * The largest number of layers times experts; more are ignored, so that a damaged file cannot exhaust memory.
+ * The maximum number of layers times experts. A record with more is ignored, so that a damaged file cannot
+ * exhaust memory.
  */
 const mostCells = 1 << 16;
 
@@ -78,7 +79,10 @@ export class ExpertRecords {
     return { iteration: this.#newest.last, numLayers: this.#layers.length, numExperts: this.#numExperts };
   }
 
-  /** Adds a record. Returns a text about the experts without tokens, if they are not the same as before. */
+  /**
+   * Adds a record. Returns a text about the experts that got no tokens, if they are not the same experts as
+   * before.
+   */
   add(record: Fields & { readonly iteration: number }): string | undefined {
     const { iteration } = record;
     const layers = Array.isArray(record.layers) ? record.layers.map(numberOfLayer) : [];
@@ -166,13 +170,13 @@ function numbersIn(value: unknown): Numbers {
   return Array.isArray(value) ? value.map((item) => (typeof item === 'number' ? item : null)) : [];
 }
 
-/** Returns counts relative to an even load, with three digits; all are 0 if all counts are 0. */
+/** Returns counts relative to an even load, with three digits; if all counts are 0, all results are 0. */
 function relative(counts: Float32Array): readonly number[] {
   const even = counts.reduce((sum, count) => sum + count, 0) / counts.length;
   return Array.from(counts, (count) => (even === 0 ? 0 : Number((count / even).toPrecision(3))));
 }
 
-/** Merges intervals in pairs; if their number is odd, the last one is unchanged. */
+/** Merges intervals in pairs; if their number is odd, the last interval is unchanged. */
 function inPairs(intervals: readonly Interval[]): Interval[] {
   return intervals.flatMap((one, index) => {
     if (index % 2 === 1) return [];

@@ -33,8 +33,8 @@ it('compares the step of the median time with what the simulator says of the med
   const [{ measured, simulated, ...rest } = expect.fail(), ...others] = answer.pipelines;
   expect(rest).toEqual({ pipeline: 0, numSteps: 3 });
   expect(others).toEqual([]);
-  // a rank computes 4 micro-batches and waits as long as one takes: 2 ms for the forward and 4 ms for the
-  // backward pass
+  // a rank computes 4 micro-batches (2 ms forward and 4 ms backward each) and waits for the time of one
+  // micro-batch
   const expected = { makespan: expect.closeTo((4 + 1) * 6, 6), bubbleFraction: expect.closeTo(1 / 4, 6) };
   expect(measured).toEqual(expected);
   expect(simulated).toEqual(expected);

@@ -3,7 +3,7 @@ import type { MtlError } from '@mtl/errors';
 
 /**
  * Headers of every response. Browsers load only files of this server and run no inline scripts. Other pages
- * cannot embed or read this one. The address, which may contain a token, is not sent to other sites.
+ * cannot embed or read the page. The address, which may contain a token, is not sent to other sites.
  */
 const headers = {
   'Content-Security-Policy':

@@ -41,7 +41,7 @@ export async function readRunFile(
 }
 
 const blockBytes = 1 << 20;
-/** The largest number of bytes in a line. A longer line is not a record of a run. */
+/** The largest number of bytes in a line. A line that is longer is not a record of a run. */
 const mostLineBytes = 16 << 20;
 /**
  * The number of bytes before the current position that are remembered. If they have changed, the file was
@@ -50,13 +50,19 @@ const mostLineBytes = 16 << 20;
 const remembered = 128;
 
 export interface LineListener {
-  /** Called with each whole line, without its line feed. */
+  /** This method is called with each complete line, without its line feed. */
   line(text: string): void;
-  /** Called if the file was replaced or truncated. All its lines follow, from the first one. */
+  /**
+   * This method is called if the file was replaced or truncated. All lines of the file follow, from the first
+   * line.
+   */
   restart(): void;
 }
 
-/** Reads the lines that are appended to a file. Each read passes on the lines since the previous read. */
+/**
+ * Reads the lines that are appended to a file. Each read returns the lines that were appended since the
+ * previous read.
+ */
 export class AppendedLines {
   readonly #path: string;
   #offset = 0;
@@ -67,7 +73,7 @@ export class AppendedLines {
     this.#path = path;
   }
 
-  /** Reads up to the last whole line. A file that no longer exists counts as empty. */
+  /** Reads new lines up to the last complete line. A file that no longer exists counts as empty. */
   async read(listener: LineListener): Promise<void> {
     const file = await openRunFile(this.#path);
     if (file === undefined) {
@@ -93,7 +99,10 @@ export class AppendedLines {
     this.#end = Buffer.alloc(0);
   }
 
-  /** Returns true if the bytes that were read before are unchanged, so that the file was only appended to. */
+  /**
+   * Returns true if the bytes that were read before are unchanged, so that only new bytes have been appended
+   * to the file.
+   */
   async #isContinued(file: FileHandle, size: number): Promise<boolean> {
     if (size < this.#offset) return false;
     const { length } = this.#end;

@@ -25,7 +25,7 @@ const mostRecordBytes = 64 << 20;
 const mostSamples = 50;
 const checkpointPattern = /^iter_(\d{7,15})$/;
 
-/** The last metrics of a run, for which its curves need not be read. */
+/** The last metrics of a run. They can be read without reading the run's curves. */
 interface LastFigures {
   readonly iteration: number;
   readonly loss: number | null;
@@ -34,7 +34,7 @@ interface LastFigures {
   readonly stepMs: number | null;
 }
 
-/** A run folder, which is only read. A refresh reads what has changed since the last one. */
+/** A run folder, which is only read. A refresh reads what has changed since the last refresh. */
 export class RunFolder {
   readonly #path: string;
   readonly #id: string;
@@ -71,15 +71,15 @@ export class RunFolder {
     if (stamp === this.#stamp) return false;
     if (recordStamp !== this.#recordStamp) await this.#readRecord();
     this.#recordStamp = recordStamp;
-    // metrics of a running run are indexed with every step; for other runs the list needs only the end of the
-    // file
+    // a running run has an index of its metrics, which is updated with every step; for other runs, the list
+    // needs only the end of the metrics file
     const figures = this.#isIndexed || isOwned ? await this.#figuresOfIndex() : await this.#figuresOfEnd();
     this.#summary = this.#summarise(figures, isOwned);
     this.#stamp = stamp;
     return true;
   }
 
-  /** Returns the run's metrics, after reading new ones. */
+  /** Reads new metrics, and returns the index of all metrics of the run. */
   async index(): Promise<RunIndex> {
     this.#isIndexed = true;
     await this.#index.update();
@@ -215,7 +215,7 @@ export class RunFolder {
     return found.filter((one) => one !== undefined).sort((a, b) => a.iteration - b.iteration);
   }
 
-  /** Returns a checkpoint; undefined for a link, or if it was deleted meanwhile. */
+  /** Returns a checkpoint; undefined for a link, or if the checkpoint was deleted in the meantime. */
   async #checkpoint(name: string): Promise<CheckpointOfRun | undefined> {
     const path = join(this.#path, name);
     try {

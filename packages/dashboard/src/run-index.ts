@@ -23,7 +23,7 @@ export interface SeriesQuery {
 type Fields = Readonly<Record<string, unknown>> & { readonly iteration: number };
 
 const ofValidation = 'validation.';
-/** The largest number of events that are kept. These are the last ones. */
+/** The largest number of events that are kept. Older events are dropped. */
 const mostEvents = 200;
 
 /**
@@ -94,7 +94,7 @@ export class RunIndex {
     if (band !== undefined) {
       return { x: band.x, y: band.y, band: { low: band.low, high: band.high }, smoothed: null };
     }
-    // evaluations are not smoothed: they are few, and already means over many samples
+    // evaluations are not smoothed, because they are few, and each is already a mean over many samples
     const isSmoothed = smoothing > 0 && !isValidation;
     return {
       ...decimate({ ...range, y }),
@@ -174,8 +174,8 @@ export class RunIndex {
 }
 
 /**
- * Parses the record in a line; undefined if the line is incomplete, because the process was killed while
- * writing it.
+ * Parses the record in a line; undefined if the line is incomplete, because the process was killed while it
+ * wrote the line.
  */
 function recordIn(line: string): Fields | undefined {
   try {

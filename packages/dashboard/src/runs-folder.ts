@@ -29,17 +29,17 @@ export class RunsFolder {
   }
 
   /**
-   * Returns the run with a name, as found by the last `refresh`. Names are only compared, never used as
-   * paths.
+   * Returns the run with a certain name that the last `refresh` found. The name is only compared with the
+   * names of known runs, and never used as a path.
    */
   run(id: string): RunFolder | undefined {
     return this.#runs.get(id);
   }
 
   /**
-   * Adds a listener, which is called with the changes that each refresh finds. A change is found only once,
-   * so the listener is also called for refreshes that others request. It is not called after a refresh
-   * without changes.
+   * Adds a listener, which is called with the changes that each refresh finds. The listener is also called if
+   * other code requested the refresh, because each change is found only once. It is not called after a
+   * refresh without changes.
    */
   onChange(listener: (changes: RunChanges) => void): void {
     this.#listeners.push(listener);
@@ -66,8 +66,8 @@ export class RunsFolder {
         this.#runs.set(id, run);
       }
     } finally {
-      // listeners are called even if a folder could not be read, because these changes will not be found
-      // again
+      // listeners are called even if some folder could not be read, because the changes that were found will
+      // not be found again
       if (changed.length + removed.length > 0) {
         for (const listener of this.#listeners) listener({ changed, removed });
       }
@@ -78,7 +78,7 @@ export class RunsFolder {
   async #paths(): Promise<ReadonlyMap<string, string>> {
     const { directory } = this;
     if (isRun(directory)) return new Map([[basename(directory), directory]]);
-    // a directory that was removed has no runs, until it exists again
+    // a directory that was removed has no runs as long as it does not exist
     const entries = await readdir(directory, { withFileTypes: true }).catch(() => []);
     const folders = entries.filter((entry) => entry.isDirectory()).map(({ name }) => name);
     const paths = folders.map((name) => [name, join(directory, name)] as const);

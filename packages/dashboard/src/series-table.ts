@@ -38,8 +38,8 @@ export class SeriesTable {
   }
 
   /**
-   * Adds the numbers and booleans of a record. If its iteration is not above the last one, records from this
-   * iteration on are removed first, because a resumed run computes these steps again.
+   * Adds the numbers and booleans of a record. If its iteration is not above that of the last record, records
+   * from this iteration on are removed first, because a resumed run computes these steps again.
    */
   add(record: Readonly<Record<string, unknown>> & { readonly iteration: number }): void {
     const { iteration } = record;
@@ -61,8 +61,8 @@ export class SeriesTable {
   }
 
   /**
-   * Returns the column with a name. A new column gets values for the records before the one that is being
-   * added.
+   * Returns the column with a name. Adds the column if it does not exist, with a value for each record before
+   * the current record.
    */
   #findColumn(name: string): GrowingColumn | undefined {
     const known = this.#columns.get(name);

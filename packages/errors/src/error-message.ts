@@ -4,8 +4,8 @@ import { MtlError, type MtlErrorOptions } from './mtl-error.js';
 const classes: Readonly<Record<string, typeof MtlError | undefined>> = errorClasses;
 
 /**
- * An error in the form in which threads send it to each other. Cloning the error itself would drop its class
- * and fields.
+ * An error as the message that one thread sends to another. The error itself cannot be sent, because cloning
+ * would drop its class and fields.
  */
 export interface ErrorMessage extends Pick<MtlErrorOptions, 'expected' | 'remedy' | 'details' | 'exitCode'> {
   readonly name: string;

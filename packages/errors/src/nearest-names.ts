@@ -27,7 +27,7 @@ function editDistance(a: string, b: string): number {
 export function nearestName(name: string, known: Iterable<string>): string | undefined {
   const given = name.toLowerCase();
   let best: string | undefined;
-  // two edits would turn a word of three letters into another word, so only one edit is allowed
+  // two edits could turn a word of three letters into any other word, so only one edit is allowed
   let bestDistance = (name.length <= 3 ? 1 : Math.max(2, Math.floor(name.length / 3))) + 1;
   let longer: string | undefined;
   for (const candidate of known) {
@@ -44,8 +44,8 @@ export function nearestName(name: string, known: Iterable<string>): string | und
 }
 
 /**
- * The largest divisor that is tried. It finds all divisors of numbers up to 2^40. A larger number is probably
- * an error, for which some divisors suffice.
+ * The largest divisor that is tried. All divisors of numbers up to 2^40 are found. A larger number is
+ * probably an error, and for its message some of the divisors are sufficient.
  */
 const mostTrials = 2 ** 20;
 

@@ -85,5 +85,5 @@ function readToken(environment: HubEnvironment, path: string): Pick<HubSettings,
   }
 }
 
-/** Removes line breaks, with which token files end, because a header must not contain them. */
+/** Removes the line break at the end of a token file, because a header must not contain a line break. */
 const cleaned = (token: string): string => token.replaceAll(/[\r\n]/g, '').trim();

@@ -41,7 +41,7 @@ export function parseGgufFile(text: string): HubRepositoryFile | undefined {
 const isPart = (text: string): boolean =>
   /^\w(?:[\w.-]{0,94}\w)?$/.test(text) && !text.includes('--') && !text.includes('..');
 
-/** A revision is also the name of a file in the cache, so it must not lead out of the cache's folder. */
+/** A revision is also part of a path in the cache, so it must not lead out of the cache's folder. */
 const isRevision = (text: string): boolean =>
   /^\w(?:[\w./-]*[\w-])?$/.test(text) && !/\.\.|\/\/|\/\./.test(text);
 

@@ -4,13 +4,13 @@ export interface KeyValueCache {
   /** The maximum number of positions of a sequence. */
   readonly capacity: number;
   /**
-   * The number of positions of each sequence that the cache holds. `generate` sets it to 0 to start a new
-   * sequence in a slot.
+   * For each sequence, the number of positions in the cache. `generate` sets it to 0 to start a new sequence
+   * in a slot.
    */
   readonly lengths: number[];
   /**
-   * Copies all positions of the sequence in slot `from` to slot `to`, whose length is then the same, so that
-   * `generate` computes equal prompts once. Without this function it computes each prompt.
+   * Copies all positions of the sequence in slot `from` to slot `to`, which then has the same length. With
+   * this function, `generate` computes equal prompts only once.
    */
   copySequence?(slots: { readonly from: number; readonly to: number }): void;
   dispose(): void;

@@ -27,7 +27,7 @@ export interface ClozeAccuracyOptions<Cache extends KeyValueCache = KeyValueCach
   /** Number of texts in a batch. Default: 1. */
   readonly batchSize?: number;
   readonly signal?: AbortSignal;
-  /** Called after each batch. */
+  /** This function is called after each batch. */
   onProgress?(progress: { readonly numDone: number; readonly numExamples: number }): void;
 }
 
@@ -68,7 +68,8 @@ export async function clozeAccuracy<Cache extends KeyValueCache>(
   for (let start = 0; start < examples.length; start += batchSize) {
     signal?.throwIfAborted();
     const batch = examples.slice(start, start + batchSize).map(({ context, target }) => {
-      // the last token of the target is only predicted, so it needs no room in the context
+      // the last token of the target is only predicted and is never an input, so it needs no room in the
+      // context
       const numKept = model.maximumContext - (target.length - 1);
       if (context.length > numKept) numShortened += 1;
       return { context: Int32Array.from(context).slice(-numKept), target: Int32Array.from(target) };
@@ -98,7 +99,9 @@ function checkExamples(options: ClozeAccuracyOptions): void {
   });
 }
 
-/** Returns which targets the model predicts. A text leaves the batch at its first wrong token. */
+/**
+ * Returns, for each target, whether the model predicts it. A text leaves the batch at its first wrong token.
+ */
 function guessBatch<Cache extends KeyValueCache>(
   model: ClozeAccuracyOptions<Cache>['model'],
   batch: ReadonlyArray<{ readonly context: Int32Array; readonly target: Int32Array }>,

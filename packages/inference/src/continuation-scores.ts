@@ -21,7 +21,7 @@ export interface ContinuationScoresOptions {
   readonly continuations: readonly Continuation[];
   /** Number of continuations in a batch. Default: 1. */
   readonly batchSize?: number;
-  /** Called after each batch. */
+  /** This function is called after each batch. */
   onProgress?(progress: { readonly numDone: number; readonly numAll: number }): void;
 }
 
@@ -80,7 +80,7 @@ interface Row {
 
 function makeRow({ context, target }: Continuation, maximumContext: number): Row {
   const all = [...Array.from(context), ...Array.from(target)];
-  // one token more than the context, since the last token is only predicted
+  // takes one token more than the context, because the last token is only predicted
   const tokens = all.slice(-(maximumContext + 1));
   const numTarget = Math.min(target.length, tokens.length - 1);
   return { tokens, numTarget, isShortened: tokens.length < all.length };
@@ -93,7 +93,7 @@ function computeScores(model: ContinuationScoresOptions['model'], rows: readonly
     tokens.set(own.slice(0, -1), row * length);
     labels.set(own.slice(1), row * length);
   }
-  // padding is at the end, so that no token attends to it
+  // padding is at the end, where no token can attend to it
   const losses = model.tokenLosses({ tokens, labels, batchSize: rows.length });
   return rows.map(({ tokens: own, numTarget }, row) => {
     const end = row * length + own.length - 1;

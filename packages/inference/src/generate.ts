@@ -18,7 +18,8 @@ import { logProbability, type Sampling, sampleToken, samplingOption } from './sa
 export interface GenerateOptions<Cache extends KeyValueCache = KeyValueCache> {
   readonly model: CausalLanguageModel<Cache>;
   /**
-   * The token ids of each prompt. Each has at least one; for an empty text, pass the end-of-document token.
+   * The token ids of each prompt. Each prompt has at least one token. For an empty text, pass the
+   * end-of-document token.
    */
   readonly prompts: readonly ArrayLike<number>[];
   /** The maximum number of tokens to generate for each prompt. */
@@ -40,8 +41,8 @@ export interface GenerateOptions<Cache extends KeyValueCache = KeyValueCache> {
    */
   readonly whenContextIsFull?: 'stop' | 'slide';
   /**
-   * False leaves out the log-probability of each token, a sum of exponentials over the vocabulary (0.6 ms for
-   * 50,304 tokens). Default: true.
+   * False to omit the log-probability of each token, which requires a sum of exponentials over the vocabulary
+   * (0.6 ms for 50,304 tokens). Default: true.
    */
   readonly logProbabilities?: boolean;
   /** Aborting this signal ends the iteration before the next token, with the signal's reason. */
@@ -60,7 +61,7 @@ export interface GeneratedToken {
    * Undefined where `logProbabilities` is false.
    */
   readonly logProbability: number | undefined;
-  /** The reason for the end of the sequence; only on its last token. */
+  /** The reason for the end of the sequence. Only the last token of a sequence has it. */
   readonly finishReason: FinishReason | undefined;
 }
 
@@ -209,7 +210,7 @@ export async function* generate<Cache extends KeyValueCache>(
   }
 }
 
-/** Returns, for each sequence, the first one that has the same tokens. */
+/** Returns, for each sequence, the index of the first sequence that has the same tokens. */
 function firstOfEqualTexts(sequences: readonly Running[]): readonly Running[] {
   const first = new Map<string, Running>();
   return sequences.map((one) => {

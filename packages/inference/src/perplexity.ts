@@ -16,7 +16,10 @@ export interface PerplexityOptions {
   readonly model: Pick<CausalLanguageModel, 'vocabularySize' | 'maximumContext' | 'tokenLosses'>;
   /** The whole text. A typed array over the memory of a file is possible. */
   readonly tokens: ArrayLike<number>;
-  /** Indices of tokens that are given and not scored. The first token is always given. Default: no others. */
+  /**
+   * Indices of tokens that are given and not scored. The first token is always given. Default: only the first
+   * token.
+   */
   readonly given?: ReadonlySet<number>;
   /** Number of tokens in a window. Default: the model's context. */
   readonly window?: number;
@@ -29,7 +32,7 @@ export interface PerplexityOptions {
   /** Number of windows in a batch. Default: 1. */
   readonly batchSize?: number;
   readonly signal?: AbortSignal;
-  /** Called after each batch of windows. */
+  /** This function is called after each batch of windows. */
   onProgress?(progress: { readonly numScored: number; readonly numTokens: number }): void;
 }
 
@@ -45,7 +48,7 @@ const checks: OptionChecks<PerplexityOptions> = {
 };
 
 export interface Perplexity {
-  /** The number of scored tokens: all except given ones. */
+  /** The number of scored tokens: all tokens except the given tokens. */
   readonly numScored: number;
   /** The sum of the negative natural logarithms of the scored tokens' probabilities. */
   readonly negativeLogLikelihood: number;

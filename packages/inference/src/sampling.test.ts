@@ -36,7 +36,7 @@ const logit = fc.oneof(
 const logits = fc
   .oneof(
     { weight: 4, arbitrary: fc.array(logit, { minLength: 1, maxLength: 20 }) },
-    // equal logits, for which sums of probabilities can equal top-p exactly
+    // equal logits, because sums of their probabilities can equal top-p exactly
     { weight: 1, arbitrary: fc.integer({ min: 1, max: 16 }).map((size) => new Array<number>(size).fill(1)) },
   )
   .filter((values) => values.some((value) => Number.isFinite(value)));
@@ -102,7 +102,8 @@ describe('sampleToken', () => {
 
 describe('logProbability', () => {
   it.each([1, 1e6, 1e8, -1e8])('is -ln 4 for four logits of %d', (size) => {
-    // the rounding of a float64 number near 1.386; logits of 1e8 have 8 digits after the decimal point
+    // the error is the rounding of a float64 number near 1.386; logits of 1e8 have 8 digits after the decimal
+    // point
     expect(logProbability(new Float32Array(4).fill(size), 2)).toBeCloseTo(-Math.log(4), 14);
   });
 

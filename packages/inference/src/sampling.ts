@@ -15,7 +15,10 @@ import {
 export interface Sampling {
   /** The divisor of the logits; 0 always chooses the most probable token. Default: 1. */
   readonly temperature?: number;
-  /** Keeps only the k most probable tokens, and ties with the k-th one. Default: all tokens. */
+  /**
+   * Keeps only the k most probable tokens, and tokens that are as probable as the k-th token. Default: all
+   * tokens.
+   */
   readonly topK?: number;
   /**
    * Keeps only the smallest set of most probable tokens whose probabilities sum to p or more (Holtzman et al.
@@ -67,10 +70,11 @@ export function logProbability(logits: Float32Array, token: number): number {
 }
 
 /**
- * Returns the index of the largest logit; among equal ones, the first.
+ * Returns the index of the largest logit. If several logits are the largest, returns the first index.
  *
- * @throws MtlError MTL_LOGITS_NOT_FINITE if one is NaN, and where they give no distribution: -Infinity means
- *   an impossible token; if all are -Infinity, or one is +Infinity, there is none
+ * @throws MtlError MTL_LOGITS_NOT_FINITE if a logit is NaN, or if the logits define no distribution:
+ *   -Infinity is allowed and means an impossible token, but not all logits may be -Infinity, and no logit may
+ *   be +Infinity
  */
 function mostProbable(logits: Float32Array): number {
   let best = 0;
@@ -123,8 +127,8 @@ function probabilitiesFrom(
 }
 
 /**
- * Logits in descending order. Sorting 50,000 numbers takes several milliseconds, but top-k and top-p read
- * mostly few of the largest: those are sorted first, and the others only if they are read.
+ * Logits in descending order. Sorting 50,000 numbers takes several milliseconds, but top-k and top-p usually
+ * read only a few of the largest. These are sorted first, and the other numbers only if they are read.
  */
 class RankedLogits {
   readonly #logits: Float32Array;
@@ -144,13 +148,16 @@ class RankedLogits {
   }
 
   #sort(rank: number): void {
-    // e^-8: tokens with a smaller part of the most probable one's probability are rarely asked for
+    // e^-8: the part of the highest probability below which tokens are rarely requested
     const largest = this.#logits.filter((logit) => logit >= this.#maximum - 8);
     this.#sorted = (rank < largest.length ? largest : Float32Array.from(this.#logits)).sort();
   }
 }
 
-/** Sets all weights to zero except the largest ones that together reach `target`; returns their sum. */
+/**
+ * Keeps the largest weights that together reach `target`, and sets all other weights to zero. Returns the sum
+ * of the kept weights.
+ */
 function keepNucleus(
   weights: Float64Array,
   options: {

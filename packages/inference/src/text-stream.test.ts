@@ -32,7 +32,7 @@ describe('TextStream', () => {
   });
 
   it('keeps what a decoder makes of the start of a text out of the middle', () => {
-    // decodes like SentencePiece: words begin with a space, which the first word loses
+    // decodes as SentencePiece does: words begin with a space, and the first word loses its space
     const words = [' the', ' red', ' fox'];
     const stream = new TextStream((tokens) =>
       tokens

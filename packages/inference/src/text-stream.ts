@@ -1,12 +1,12 @@
 /**
  * Converts tokens to text as they arrive. A character may need several tokens (UTF-8 bytes), and the text of
- * a token may depend on the previous one, so text is returned once it is complete.
+ * a token may depend on the previous token, so text is returned as soon as it is complete.
  */
 export class TextStream {
   readonly #decode: (tokens: readonly number[]) => string;
   /**
-   * The tokens since the last position at which the text was complete. Only these are decoded, to keep each
-   * call fast.
+   * The tokens since the last position at which the text was complete. Only these tokens are decoded, so that
+   * each call is fast.
    */
   #tokens: number[] = [];
   /** The number of `#tokens`, and the number of characters of their text, that have been returned. */
@@ -17,7 +17,7 @@ export class TextStream {
     this.#decode = decode;
   }
 
-  /** Adds a token, and returns the text that it completes; empty within a character. */
+  /** Adds a token, and returns the text that it completes. The text is empty within a character. */
   push(token: number): string {
     this.#tokens.push(token);
     const text = this.#decode(this.#tokens);

@@ -37,8 +37,8 @@ export function chooseMetaDevice(device: Device): 'meta' | 'meta-cuda' {
 }
 
 /**
- * Returns the device for tensors that the program itself reads, when other tensors are on `device`: the same
- * device, or the CPU if tensors on `device` have no values.
+ * Returns the device for tensors whose values the program itself must read, in a program whose other tensors
+ * are on `device`. The result is the same device, or the CPU if tensors on `device` have no values.
  */
 export function deviceOfValues(device: Device): Device {
   return hasValues(device) ? device : 'cpu';
@@ -84,8 +84,8 @@ export function synchronize(device: Device): void {
 }
 
 /**
- * Runs `body` as a named range in the timeline of NVIDIA's profiler (nsys), on `cuda` with MTL_NVTX set.
- * Otherwise `body` runs without a range. Every operation also has a range.
+ * Runs `body` as a named range in the timeline of NVIDIA's profiler (nsys), if the device is `cuda` and
+ * MTL_NVTX is set. Otherwise `body` runs without a range. Each operation in `body` also has its own range.
  */
 export function deviceRange<Result>(
   { device, name }: { device: Device; name: string },

@@ -18,8 +18,8 @@ export function supportsGraphs(device: Device): boolean {
 }
 
 /**
- * Throws while a graph is recorded. Code calls it if it works outside of the device's stream and cannot be
- * part of a graph. Does nothing on devices without graphs.
+ * Throws while a graph is recorded. Code that works outside of the device's stream calls this function,
+ * because such work cannot be part of a graph. Does nothing on devices without graphs.
  *
  * @param what the subject of the error's sentence: `communication between ranks`
  * @throws KernelError `MTL_CAPTURE` while this thread records a graph of the device
@@ -64,11 +64,11 @@ export class DeviceGraph {
 }
 
 /**
- * Memory that graphs share. A graph keeps the addresses of tensors that are created while it is recorded.
- * Their memory belongs to this object, and no other tensor uses it as long as the object lives. In the
- * device's statistics, all of it is in use. A launch overwrites the memory of all these tensors, except
- * tensors that existed when the graph was recorded. Read the results of `run` and of other graphs before a
- * launch.
+ * Memory that graphs share. A graph keeps the addresses of tensors that are created while it is recorded. The
+ * memory of these tensors belongs to this object, and no other tensor uses this memory as long as the object
+ * exists. The device's statistics count all of this memory as in use. A launch overwrites the memory of all
+ * these tensors, except tensors that existed when the graph was recorded. Read the results of `run` and of
+ * other graphs before a launch.
  */
 export class GraphMemory {
   readonly #device: number;
@@ -80,7 +80,7 @@ export class GraphMemory {
     this.#memory = callNative(() => addon().createGraphMemory(this.#device));
   }
 
-  /** Runs `body`, which must not be asynchronous. The tensors that it creates are in this memory. */
+  /** Runs `body`, which must not be asynchronous. The tensors that `body` creates are in this memory. */
   run<Result>(body: () => Result): Result {
     const memory = this.#memory;
     if (memory === undefined) throw new UsageError('MTL_GRAPH', 'memory of graphs was used after dispose()');
@@ -150,7 +150,7 @@ export class GraphMemory {
     try {
       addon().endCapture(this.#device, false);
     } catch {
-      // the capture's error is thrown already. This call only ends the capture
+      // the error of the capture is already being thrown, so this call only ends the capture
     }
   }
 }

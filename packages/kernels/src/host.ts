@@ -50,7 +50,7 @@ export function setNumThreads(count: number, { pin = false }: { pin?: boolean } 
 
 /**
  * Selects the instruction set of this package's own CPU kernels, for tests and comparisons. oneDNN chooses
- * independently.
+ * its instruction set independently.
  *
  * @throws KernelError MTL_INSTRUCTION_SET if the set is not in `usableInstructionSets`
  */

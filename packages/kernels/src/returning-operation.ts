@@ -30,8 +30,8 @@ type Outputs<Options, Names extends keyof Options, Choices> = {
 };
 
 /**
- * Declares a new tensor with the dtype and device of another tensor. Default of the shape: the other
- * tensor's.
+ * Declares a new tensor with the dtype and device of another tensor. The default shape is the other tensor's
+ * shape.
  */
 export function like(tensor: Tensor, shape: readonly number[] = [...tensor.shape]): Required<TensorOptions> {
   return { shape, dtype: tensor.dtype, device: tensor.device };
@@ -90,7 +90,7 @@ function runIntoNew<Options extends object, Names extends keyof Options & string
   return names.length === 1 ? made[names[0]!] : made;
 }
 
-/** Declares the outputs of a call; undefined if its inputs are not valid for the operation. */
+/** Declares the outputs of a call. Returns undefined if the inputs are not valid for the operation. */
 function declaredOutputs<Options extends object, Names extends keyof Options & string, Choices>(
   options: Options,
   outputs: Outputs<Options, Names, Choices>,

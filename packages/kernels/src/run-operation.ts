@@ -9,8 +9,8 @@ import type { Tensor } from './tensor.js';
 interface Operand {
   readonly name: string;
   /**
-   * The index in `callNumbers` at which a call reads the operand: tensors in the order of the schema, then
-   * attributes.
+   * The index at which a call reads the operand in `callNumbers`. Tensors come first, in the order of the
+   * schema, then attributes.
    */
   readonly position: number;
   readonly isTensor: boolean;
@@ -156,8 +156,8 @@ export type OperationObserver = (name: string, operands: Operands, cost: Operati
 let observer: OperationObserver | undefined;
 
 /**
- * Runs `body`, and calls `observe` after every operation of `body` on this thread, in order. An outer
- * observer is not called for these operations.
+ * Runs `body`, and calls `observe` after every operation of `body` on this thread, in order. If calls are
+ * nested, only the innermost observer is called.
  */
 export function observeOperations<Result>(observe: OperationObserver, body: () => Result): Result {
   const outer = observer;

@@ -19,8 +19,8 @@ interface Run {
 }
 
 /**
- * Merges dimensions into as few runs as possible, beginning with the last dimension. Dimensions of size 1
- * have no distance.
+ * Merges dimensions into as few runs as possible, beginning with the last dimension. Dimensions of size 1 are
+ * left out, because their stride has no effect.
  */
 function mergeDimensions(shape: readonly number[], strides: readonly number[]): Run[] {
   const runs: Run[] = [];

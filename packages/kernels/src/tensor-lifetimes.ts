@@ -12,7 +12,9 @@ interface ScopedTensor {
  */
 const scopes: Set<ScopedTensor>[] = [];
 
-/** Adds a new tensor to the innermost scope, if there is any. Only Tensor calls it. */
+/**
+ * Adds a new tensor to the innermost scope, if there is a scope. Only the class Tensor calls this function.
+ */
 export function adoptIntoScope(tensor: ScopedTensor): void {
   scopes.at(-1)?.add(tensor);
 }
@@ -35,7 +37,7 @@ function refusal(promise: Promise<unknown>): UsageError {
 
 /**
  * Runs `body` and disposes of every tensor created in it, except tensors in its result (a tensor, or plain
- * objects and arrays of tensors). These move to the enclosing scope, if there is any.
+ * objects and arrays of tensors). The tensors in the result move to the enclosing scope, if there is one.
  *
  * @throws UsageError `MTL_TIDY` when `body` returns a promise, because its tensors would be disposed of
  *   before the promise is fulfilled

@@ -179,8 +179,8 @@ export class Tensor {
   /**
    * Returns a tensor with the same elements in another shape. Both tensors share memory.
    *
-   * @throws UsageError `MTL_SHAPE` for another number of elements, and for a shape in which the elements of a
-   *   strided view have no equal distances
+   * @throws UsageError `MTL_SHAPE` for another number of elements, and for a shape that a strided view cannot
+   *   have, because the distances between its elements would not be equal
    */
   reshape(shape: readonly number[]): Tensor {
     if (countElements(shape) !== this.size) {
@@ -253,8 +253,8 @@ export class Tensor {
   }
 
   /**
-   * Starts a copy of the elements to the host without waiting for the device. The copy has the values after
-   * all work that has been enqueued before.
+   * Starts a copy of the elements to the host without waiting for the device. The copied values are the
+   * values after all work that has been enqueued before.
    *
    * @throws KernelError `MTL_UNSUPPORTED` for a device without marks (`supportsMarks`)
    */
@@ -297,8 +297,8 @@ export class Tensor {
 }
 
 /**
- * Returns properties for an object that represents this tensor when loading a file. They contain `withMemory`
- * if the tensor is on the CPU, because its memory can then be lent.
+ * Returns properties for the object that represents this tensor while a file is loaded. If the tensor is on
+ * the CPU, the properties contain `withMemory`, because the tensor's memory can then be lent.
  */
 export function lentMemory(tensor: Tensor): {
   readonly withMemory?: (fill: (memory: Uint8Array) => Promise<void>) => Promise<void>;

@@ -59,7 +59,7 @@ export interface MaskedTokenBatch extends NumberedBatch {
   readonly maskedPositions: Int32Array;
   /** int32 [M]: the original tokens; 0 in unused entries. */
   readonly maskedLabels: Int32Array;
-  /** float32 [M]: 1 in used entries, 0 in unused ones (whose position is 0). */
+  /** float32 [M]: 1 in used entries, 0 in unused entries (whose position is 0). */
   readonly maskedWeights: Float32Array;
   /** The number of masked tokens that count in the loss, at most M. */
   readonly numMasked: number;

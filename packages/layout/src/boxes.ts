@@ -72,15 +72,15 @@ export function shapeDefect(shape: readonly unknown[]): string | undefined {
 }
 
 /**
- * Returns why `pieces` do not cover a tensor of this shape exactly once; undefined if they do. It suffices
- * that the boxes are inside the tensor, do not overlap, and have the tensor's volume in total.
+ * Returns why `pieces` do not cover a tensor of this shape exactly once; undefined if they do. This is true
+ * if the boxes are inside the tensor, do not overlap, and together have the tensor's volume.
  */
 export function coverDefect(
   shape: readonly number[],
   pieces: readonly (readonly Slice[])[],
 ): string | undefined {
-  // The pieces are sorted by the dimension that is split most: a piece can then overlap only the few pieces
-  // that start before its end.
+  // The pieces are sorted by the dimension that is split most often, so that a piece can overlap only the few
+  // pieces that start before its end.
   const numStarts = shape.map((_, dim) => new Set(pieces.map((piece) => piece[dim]!.start)).size);
   const dim = Math.max(numStarts.indexOf(Math.max(...numStarts, 0)), 0);
   const findStart = (piece: readonly Slice[]): number => piece[dim]?.start ?? 0;
@@ -102,8 +102,8 @@ export function coverDefect(
 }
 
 /**
- * A box that is part of a flat range: its slices in the global tensor, and where its elements are in the
- * range.
+ * A box that is part of a flat range: its slices in the global tensor, and the position of its elements in
+ * the range.
  */
 export interface FlatRangeBox {
   readonly slices: readonly Slice[];
@@ -114,9 +114,10 @@ export interface FlatRangeBox {
 }
 
 /**
- * Flattens the box `slices` in row-major order and splits its elements [start, end) into smaller boxes, in
- * order, at most 2 per dimension. A distributed optimizer holds such ranges (equal parts of a flat buffer,
- * Rajbhandari 2020, section 5), but a checkpoint stores boxes. This function converts the ranges to boxes.
+ * Flattens the box `slices` in row-major order, and splits the elements [start, end) into smaller boxes. The
+ * boxes are in order, and there are at most 2 for each dimension. A distributed optimizer holds such ranges
+ * (equal parts of a flat buffer, Rajbhandari 2020, section 5), but a checkpoint stores boxes. This function
+ * converts the ranges to boxes.
  *
  * @param options.slices the box that is flattened, in global coordinates
  * @param options.start the first element of the range, 0 <= start <= end

@@ -2,10 +2,11 @@ import type { MeshAxis } from './mesh-axes.js';
 import type { ProcessMesh } from './process-mesh.js';
 
 /**
- * The declaration of a group of ranks that communicate: ranks that differ only along axes of one view of the
- * mesh. `stages` limits the group to some pipeline stages. `blockSize` divides the ranks into blocks of
- * neighbours: the group is then one block, or, with `across`, the ranks at the same position in all blocks.
- * The name under which a group is declared is its role; groups with different roles may have the same ranks.
+ * The declaration of a group of ranks that communicate. The ranks of a group differ only along certain axes
+ * of one view of the mesh. `stages` limits the group to some pipeline stages. `blockSize` divides the ranks
+ * into blocks of neighbours. The group is then one block, or, with `across`, it consists of the ranks that
+ * have the same position in their blocks. The name under which a group is declared is its role; groups with
+ * different roles may have the same ranks.
  */
 export type GroupDeclaration =
   | readonly MeshAxis[]

@@ -40,7 +40,10 @@ export interface LogicalTensor {
   readonly globalShape: readonly number[];
   /** One [start, end) per dimension; an empty range means that this rank holds nothing of the tensor. */
   readonly slices: readonly Slice[];
-  /** 0 (the default) for the copy that a save writes; another number for copies on other ranks. */
+  /**
+   * The number of this copy of the box. A save writes only number 0 (the default); copies on other ranks have
+   * other numbers.
+   */
   readonly replica?: number;
   /** Returns the bytes to save. They must not change until the save requests the next tensor or ends. */
   read(): Uint8Array | Promise<Uint8Array>;
@@ -62,8 +65,8 @@ export interface LogicalTensor {
    */
   write(bytes: Uint8Array): void | Promise<void>;
   /**
-   * F32 only: a save that requires finite values also rejects values of at least this magnitude, with which a
-   * run would be as useless as with infinity.
+   * F32 only: a save that requires finite values also rejects values of this magnitude or more, because they
+   * would make a run as useless as infinite values.
    */
   readonly limit?: ValueLimit;
   /**

@@ -43,7 +43,7 @@ export interface AxisFacts {
    * axes.
    */
   readonly takesRest?: boolean;
-  /** The axis to which communication along this axis is attributed. Absent: this axis. */
+  /** The axis under which statistics count the communication along this axis. Absent: this axis itself. */
   readonly countsWith?: MeshAxis;
 }
 

@@ -81,7 +81,7 @@ describe('ProcessMesh', () => {
       [2, 6],
       [3, 7],
     ]);
-    // default: every expert is sharded as dense weights are, and each replica has all experts
+    // by default, an expert is sharded in the same way as dense weights, and each replica has all experts
     expect(new ProcessMesh({ tp: 2, cp: 2, dp: 3 }).sizes).toMatchObject({ etp: 2, ep: 1, edp: 6 });
   });
 

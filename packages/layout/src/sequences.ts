@@ -22,9 +22,12 @@ export interface PackedSamplesOfBatch {
  * the function that computes attention of this rank's queries to all keys that they may see.
  */
 export interface OwnRows<Attend> {
-  /** For each row of this rank, its index among all rows. Default: the rank owns all rows. */
+  /** The index of each row of this rank among all rows. Default: the rank owns all rows. */
   readonly indices?: Int32Array | undefined;
-  /** Text that distinguishes micro-batches of equal shapes whose passes differ. Default: none. */
+  /**
+   * Text that differs between two micro-batches if they have equal shapes but their passes run different
+   * operations. Default: none.
+   */
   readonly variant?: string | undefined;
   readonly attend: Attend;
   /** Releases the device tensors that attention reads. */

@@ -28,7 +28,7 @@ export function shareAmongGroups(
 
 /**
  * Returns true if the processes that together hold one copy of a stage's parameters take different samples.
- * If so, one share of a batch cannot be computed without the processes of other shares.
+ * If so, a share of a batch cannot be computed without the processes that have other shares.
  */
 export function isCopySpreadOverShares(mesh: ProcessMesh): boolean {
   const { index } = shareOfBatch(mesh, 0);

@@ -70,7 +70,7 @@ function numLayersWithExperts({ numLayers, numExperts, moeLayerFreq = 1 }: GptMo
   return moeLayerFreq.filter((has) => has === 1).length;
 }
 
-/** A cache of results by model, because plans ask for the same model many times. */
+/** A cache of results by model, because a plan computes the same model many times. */
 const known = new WeakMap<GptModelConfiguration, readonly MatmulCost[]>();
 
 /** Returns the cost of the matmuls in each layer of a GPT. */

@@ -219,8 +219,8 @@ describe('every schedule', () => {
         // (p w) / w may come back an ulp off.
         const peakShare = schedule.at(options.warmupSteps!) / options.maxLearningRate;
         expect(Math.abs(peakShare - 1)).toBeLessThan(1e-15);
-        // The largest fall in one of at least 100 steps of decay: 1/100 of the range for linear decay, the
-        // steepest style, and 1 - sqrt(20 / 21) = 2.4 % for inverse square root after 20 steps.
+        // the largest fall in any step, for at least 100 steps of decay: 1/100 of the range for linear decay,
+        // the steepest style, and 1 - sqrt(20 / 21) = 2.4 % for inverse square root after 20 steps
         expect(schedule.at(options.warmupSteps! + 1)).toBeGreaterThan(0.97 * options.maxLearningRate);
       }),
     );

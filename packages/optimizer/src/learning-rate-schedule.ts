@@ -7,16 +7,16 @@ export type LearningRateDecayStyle = 'constant' | 'linear' | 'cosine' | 'inverse
 type WsdDecayStyle = 'exponential' | 'linear' | 'cosine' | 'minus_sqrt';
 
 /**
- * Options of a schedule over steps. A step is an iteration or a sample, as the caller chooses; all counts and
- * the argument of `at` must use the same unit. Dividing a sample count by a constant global batch size
- * changes nothing.
+ * Options of a schedule over steps. A step is an iteration or a sample, as the caller chooses, but all counts
+ * and the argument of `at` must use the same unit. If the global batch size is constant, both units give the
+ * same rates.
  */
 export interface LearningRateScheduleOptions {
   /** The peak, reached when warm-up ends (--lr). */
   readonly maxLearningRate: number;
-  /** The floor that decay ends at (--min-lr); 0 unless given. */
+  /** The rate at which decay ends, called floor (--min-lr). Default: 0. */
   readonly minLearningRate?: number;
-  /** The rate at which warm-up begins (--lr-warmup-init); 0 unless given. */
+  /** The rate at which warm-up begins (--lr-warmup-init). Default: 0. */
   readonly initialLearningRate?: number;
   readonly decayStyle: LearningRateDecayStyle;
   /** Steps of linear warm-up. A fractional number is allowed (it comes from --lr-warmup-fraction). */
@@ -29,7 +29,7 @@ export interface LearningRateScheduleOptions {
   readonly wsdDecayStyle?: WsdDecayStyle;
 }
 
-/** The share of (peak - floor) that is left after a share `done` (0 to 1) of a decay phase. */
+/** The share of (peak - floor) that remains after the share `done` (0 to 1) of a decay phase. */
 const remainingShare: Readonly<Record<WsdDecayStyle, (done: number) => number>> = {
   linear: (done) => 1 - done,
   cosine: (done) => 0.5 * (Math.cos(Math.PI * done) + 1),

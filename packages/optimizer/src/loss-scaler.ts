@@ -89,9 +89,7 @@ export class LossScaler {
     return this.#rules !== undefined;
   }
 
-  /**
-   * True if the scale cannot be lowered any more: an overflow then has another cause than too large a scale.
-   */
+  /** True if the scale cannot be lowered any more. An overflow is then not caused by the scale. */
   get isAtMinimum(): boolean {
     return this.#rules !== undefined && this.#scale <= this.#rules.minScale;
   }
@@ -133,7 +131,8 @@ export class LossScaler {
   }
 
   /**
-   * Restores the state from `state` of another scaler. A constant scaler keeps its own scale, as in Megatron.
+   * Restores the state that `state` of another scaler has returned. As in Megatron, a constant scaler keeps
+   * its own scale.
    */
   loadState(state: LossScalerState): void {
     if (this.#rules === undefined) return;

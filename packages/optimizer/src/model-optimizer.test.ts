@@ -164,7 +164,7 @@ it.each([
       new Parameter({ name: `p${index}`, globalShape: [size], initialization: { kind: 'ones' } }),
   );
   const group = kind === 'zero1' ? groupOfTwo() : undefined;
-  // the values of the other rank do not come
+  // the values from the other rank never arrive
   if (group) Object.defineProperty(group, 'allGather', { value: () => ({ wait: () => {} }) });
   const options = { device: 'cpu', dtype, group, bucketBytes: 2 ** 20 } as const;
   const store =
@@ -176,12 +176,12 @@ it.each([
   store.initialize(1);
   const [first, second] = parameters as [Parameter, Parameter];
   const [wait, readMaster] = [vi.spyOn(store, 'waitForValues'), vi.spyOn(store, 'masterValues')];
-  // bfloat16 cannot represent this factor, but the master value can
+  // bfloat16 cannot represent a value that is scaled by this factor, but the float32 master value can
   optimizer.scaleParts([
     { parameter: first, start: 40, end: 96, factor: 1.001 },
     { parameter: second, start: 0, end: 32, factor: 0.5 },
   ]);
-  // a gather in progress may overwrite values that are scaled before its end
+  // the scaling must wait for the gather, because a gather in progress may overwrite scaled values
   expect(wait.mock.invocationCallOrder[0]).toBeLessThan(readMaster.mock.invocationCallOrder[0]!);
   const masters = store.owned.flatMap((range) => {
     using master = store.master(range);

@@ -40,18 +40,18 @@ export interface ModelOptimizerOptions {
   readonly groups?: ParallelGroups | undefined;
   /**
    * True to reduce the gradients of a bucket as soon as they are ready (see `expectLastBackward`). Default:
-   * all gradients are reduced before the step.
+   * false, all gradients are reduced together before the step.
    */
   readonly overlapGradientReduction?: boolean;
   /**
-   * True to wait for values that other ranks have updated only when the values are used. Default: the step
-   * waits.
+   * True to wait for values of other ranks only when the values are used. Default: false; the step itself
+   * waits for them.
    */
   readonly overlapParameterGather?: boolean;
   /**
-   * True to overwrite weights' main gradients with the first gradients of a step instead of adding to zeros,
-   * which reads less memory. Not for passes that are recorded and launched again, because a recorded pass
-   * would overwrite every time. Default: false.
+   * True to write the first gradients of a step over the weights' main gradients, instead of adding them to
+   * zeros. This reads less memory. It must be false for passes that are recorded and launched again, because
+   * a recorded pass would overwrite the gradients at every launch. Default: false.
    */
   readonly writesFirstGradients?: boolean;
 }
@@ -257,8 +257,9 @@ export class ModelOptimizer {
   }
 
   /**
-   * Launches a step (see `step`) without waiting for the device, which itself handles clipping and overflow.
-   * The caller reads the norm together with other results of the step, and passes the norm to `finishStep`.
+   * Launches a step (see `step`) without waiting for the device. The device itself handles clipping and
+   * overflow. The caller reads the norm together with other results of the step, and passes the norm to
+   * `finishStep`.
    *
    * @throws UsageError `MTL_OPTIMIZER_STEP` when the previous step has neither been finished nor counted as
    *   an update (`assumeUpdate`)
@@ -291,8 +292,9 @@ export class ModelOptimizer {
 
   /**
    * Counts the launched step as an update before its norm is known, so that another step can be launched. If
-   * its gradients turn out not to be finite, the next launched step has used bias corrections of one update
-   * too many. Only callers that end the run in this case may use it.
+   * the gradients of the launched step are not finite, this count is wrong, and the next launched step has
+   * used the bias corrections of one update too many. Only callers that end the run in this case may call
+   * this method.
    */
   assumeUpdate(): void {
     if (!this.#isLaunched) return;
@@ -345,7 +347,7 @@ export class ModelOptimizer {
 
   #update(): void {
     for (const { store, rules, runs } of this.#updated) {
-      // starts with the parameters that forward reads first, because their values are needed first
+      // starts with the parameters that forward reads first, because other ranks need these values first
       for (let index = runs.length - 1; index >= 0; index--) {
         for (const { matrices } of rules) matrices.take(index);
         for (const { rule, index: inRule } of runs[index]!) {
@@ -355,7 +357,8 @@ export class ModelOptimizer {
       }
       for (const { matrices } of rules) matrices.finishGather();
       if (!store.isDivided) continue;
-      // the parts of other ranks still hold summands of the reduction
+      // in the memory for other ranks' slices, the gradients still contain summands of the reduction, so all
+      // gradients are cleared
       store.clearGradients();
       if (this.#options.overlapParameterGather !== true) store.waitForValues();
     }
@@ -379,8 +382,8 @@ function scaleValues(
 }
 
 /**
- * Writes the norm if no update rule does so, because this rank trains nothing (for example, on a stage
- * without adapters).
+ * Writes the norm if no update rule does so. This is the case if this rank trains nothing, for example on a
+ * stage without adapters.
  */
 function writeNorm(options: Pick<AdamwScalarsOptions, 'squares' | 'lossScale' | 'gradientNorm'>): void {
   using scalars = Tensor.empty({ shape: [5], dtype: 'float32', device: options.squares.device });
@@ -449,7 +452,7 @@ function checkGroups(groups: ParallelGroups, stores: readonly ParameterStore[]):
   });
 }
 
-/** Rejects instances whose gradients nothing would sum. */
+/** Rejects a layout in which no group would sum the gradients of the instances. */
 function checkInstances(groups: ParallelGroups, view: MeshView): void {
   if (groups[copyAxes[view]] === undefined) return;
   const numSumming = reductionAxes[view].reduce((product, axis) => product * (groups[axis]?.size ?? 1), 1);

@@ -24,8 +24,9 @@ import type { MatrixOfParameter, WholeMatrices } from './whole-matrices.js';
 
 /**
  * The length of an update of a matrix [outputs, inputs], relative to singular values of 1; the names are
- * Megatron-LM's. `shape_scaling` is the scale of Jordan et al. 2024 (PyTorch's `original`); `spectral` with
- * an extra factor of 0.2 gives the updates the RMS of AdamW's (Liu et al. 2025, PyTorch's `match_rms_adamw`).
+ * Megatron-LM's. `shape_scaling` is the scale of Jordan et al. 2024 (PyTorch's `original`). With `spectral`
+ * and an extra factor of 0.2, updates have the same RMS as AdamW's updates (Liu et al. 2025, PyTorch's
+ * `match_rms_adamw`).
  */
 const muonScales = {
   spectral: (outputs: number, inputs: number) => Math.sqrt(Math.max(outputs, inputs)),
@@ -178,8 +179,8 @@ function listParts(
 }
 
 /**
- * Returns the separately updated matrices of a parameter that are on this rank, at least in part. Other ranks
- * have other experts.
+ * Returns the matrices of a parameter that are updated separately, if at least a part of the matrix is on
+ * this rank. (The matrices of other experts may be only on other ranks.)
  */
 function matricesHere(
   { matrices, slices, placement, globalShape }: Parameter,

@@ -54,7 +54,7 @@ describe('NumMicroBatches', () => {
     const constant = new NumMicroBatches(sizes);
     expect(constant.iterationsFor(64, { iteration: 7, consumedSamples: 28 })).toBe(11);
     expect(constant.samplesAfter(11, { iteration: 7, consumedSamples: 28 })).toBe(60);
-    // no samples are left, and a run beyond its last sample does not move
+    // no samples are left, so a run that is already beyond its last sample takes no further step
     expect(constant.iterationsFor(64, { iteration: 8, consumedSamples: 64 })).toBe(8);
     expect(constant.iterationsFor(32, { iteration: 8, consumedSamples: 64 })).toBe(8);
     const growing = new NumMicroBatches({ ...sizes, rampup: { start: 2, increment: 2, samples: 30 } });

@@ -16,7 +16,10 @@ interface BatchOptions {
   /** The number of samples in a forward pass on one rank. */
   readonly microBatchSize: number;
   readonly rampup?: BatchSizeRampup;
-  /** Samples consumed before the run continues: a ramp-up that is over by then is not checked. Default: 0. */
+  /**
+   * The number of samples that were consumed before the run continues. A ramp-up that has already ended by
+   * then is not checked. Default: 0.
+   */
   readonly consumedSamples?: number | undefined;
 }
 
@@ -107,8 +110,8 @@ export class NumMicroBatches {
    * Returns the last step of a training run over `trainSamples` samples. An incomplete last batch is dropped
    * (Megatron-LM's rule; only its ramp-up may exceed the samples).
    *
-   * @param from the position at which the run continues. Default: the start. Earlier samples count, whatever
-   *   their batch sizes
+   * @param from the position at which the run continues. Default: the start. Samples before this position
+   *   count, whatever the batch sizes were
    */
   iterationsFor(trainSamples: number, from: BatchPosition = start): number {
     const { iteration, consumedSamples } = this.#rampUp(from, (_, next) => next <= trainSamples);

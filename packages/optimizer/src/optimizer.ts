@@ -17,7 +17,7 @@ export interface OptimizerSegment {
   /** The end of the segment (exclusive), counted from the start of the range. */
   readonly end: number;
   readonly group: ParameterGroup;
-  /** The parameter in its store; absent for padding only. */
+  /** The parameter's range in its store. Absent only for padding. */
   readonly range?: ParameterRange;
 }
 
@@ -65,9 +65,9 @@ export interface OptimizerStep {
 /** An optimizer, with the ranges that this process updates. */
 export interface BoundOptimizer {
   /**
-   * Computes the gradient norm and other values that the updates of a step share. A rule for complete
-   * matrices replaces the gradients by its directions and calls `WholeMatrices.gather`. Does not wait for the
-   * device.
+   * Computes the gradient norm and other values that the updates of a step share. A rule that updates
+   * complete matrices also replaces the gradients by its directions, and calls `WholeMatrices.gather`. This
+   * method does not wait for the device.
    */
   beginStep(step: OptimizerStep): void;
   /**
@@ -94,7 +94,7 @@ export interface Optimizer {
   readonly states: readonly OptimizerState[];
   /**
    * True if the rule can update values whose lower halves are remainders, and can use gradients in bfloat16.
-   * Default: such stores are an error.
+   * Default: false, and a store with such values or gradients is an error.
    */
   readonly isPrecisionAware?: boolean;
   /** Prepares to update the ranges. */
@@ -116,7 +116,7 @@ export interface ParameterGroup {
 }
 
 export function describeParameterGroup({ decays, globalShape }: Parameter): ParameterGroup {
-  // a bias may have several dimensions, but counts as one. It never decays (Megatron's rule)
+  // a bias may have several dimensions, but is one vector; it never decays (Megatron's rule)
   const kind = decays && globalShape.length > 1 ? 'matrix' : 'vector';
   const size = globalShape.reduce((product, each) => product * each, 1);
   const fanIn = kind === 'matrix' ? globalShape.at(-1)! : 1;

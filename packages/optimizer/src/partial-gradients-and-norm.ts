@@ -7,10 +7,10 @@ import { copiesAlong, instancesGroup, type ParallelGroups } from './store/parall
 import type { ParameterStore } from './store/parameter-store.js';
 
 /**
- * Sums partial gradients over a group in a single operation. Each member has computed a partial sum of these
- * gradients: layer norms, row-parallel biases and the position embedding under sequence parallelism
- * (Korthikanti et al. 2022, section 4.2.2), and a tied word embedding on the first and the last stage of a
- * pipeline.
+ * Sums partial gradients over a group in a single operation. Each member of the group has computed a partial
+ * sum of these gradients. They are the gradients of layer norms, row-parallel biases and the position
+ * embedding under sequence parallelism (Korthikanti et al. 2022, section 4.2.2), and of a tied word embedding
+ * on the first and the last stage of a pipeline.
  *
  * The store reduces gradients before this sum, so that its reduction can overlap with backward. The sum then
  * covers only the elements that a rank updates. Sums over tensor-parallel and data-parallel ranks commute,
@@ -30,8 +30,8 @@ export class PartialGradients {
     this.#group = group;
     this.#parts = ranges.flatMap((range) => listOwnedParts(store, range));
     const size = this.#parts.reduce((sum, { start, end }) => sum + end - start, 0);
-    // members of the group have the same layout, so all members have something to sum, or none. A single
-    // tensor (a tied embedding, which is large) is summed in place
+    // members of the group have the same layout, so either all members have something to sum, or no member
+    // has; a single tensor (a tied embedding, which is large) is summed in place
     this.#joined =
       this.#parts.length < 2
         ? undefined
@@ -113,9 +113,9 @@ export class GradientNorm {
   }
 
   /**
-   * Computes the square of the norm of reduced gradients, [1] float64, which stays on the device. It is the
-   * same on all ranks. If it is infinite or NaN on one rank, it is so on all ranks. This object owns the
-   * tensor, and the next call overwrites it.
+   * Computes the square of the norm of reduced gradients, [1] float64, which stays on the device. The result
+   * is the same on all ranks, also if it is infinite or NaN. This object owns the tensor, and the next call
+   * overwrites it.
    */
   computeSquare(): Tensor {
     this.#squares.zero();

@@ -40,11 +40,12 @@ const isSame = (left: readonly Slice[], right: readonly Slice[]): boolean =>
   left.every(({ start, end }, dim) => start === right[dim]!.start && end === right[dim]!.end);
 
 /**
- * Whole matrices of values that ranks hold in parts: an update rule writes its directions into the memory of
- * the gradients, gathers them, reads each matrix whole and writes the result of this rank's shard back, from
- * where it updates the elements that the rank owns. Every rank reads the same bits. Where the ranks of a
- * store own slices, the states stay in them: a matrix that crosses slices is read by each rank that owns a
- * part of it.
+ * Gives update rules access to complete matrices whose values are sharded over ranks. An update rule first
+ * writes its directions into the memory of the gradients, and gathers them. Then it reads each complete
+ * matrix, and writes the result for this rank's shard back. Finally it updates the elements that this rank
+ * owns from this result. Every rank reads the same bits. If the ranks of a store own slices of parameters,
+ * each rank keeps the states for its own slice. A matrix that crosses the border of slices is read by each
+ * rank that owns a part of it.
  */
 export class WholeMatrices {
   readonly #store: ParameterStore;
@@ -52,12 +53,15 @@ export class WholeMatrices {
   readonly #sharing: ProcessGroup | undefined;
   /** The parameters whose matrices are read. */
   readonly #parameters: readonly Parameter[];
-  /** Room for the largest matrix that is not read in place. */
+  /** A buffer for the largest matrix that is not read in place. */
   #whole: Tensor | undefined;
   #shards: Tensor | undefined;
   #shared: SharedGradients | undefined;
 
-  /** Takes the parameters of a store for which `isRead` says that the rule reads their matrices. */
+  /**
+   * Selects the parameters of a store whose matrices the rule reads. `isRead` returns true for these
+   * parameters.
+   */
   constructor(
     store: ParameterStore,
     {
@@ -92,9 +96,9 @@ export class WholeMatrices {
   }
 
   /**
-   * Waits for the values of the bucket of the store's owned range number `index`, from which `read`,
-   * `direction` and `write` take matrices until the next call. Ranks that read nothing call it too, for all
-   * owned ranges, the last one first.
+   * Waits for the values of a bucket: the bucket that contains the store's owned range number `index`. Until
+   * the next call, `read`, `direction` and `write` use matrices in this bucket. Every rank must call this
+   * method for all owned ranges, the last range first, even if the rank reads no matrix.
    */
   take(index: number): void {
     this.#shared?.take(index);
@@ -107,16 +111,17 @@ export class WholeMatrices {
   }
 
   /**
-   * Returns elements [end - start] of a parameter as `write` has left them; the caller disposes of the view.
+   * Returns the direction for a range of a parameter's elements, [end - start], as it is after `write`. The
+   * caller disposes of the view.
    */
   direction(range: FlatRange): Tensor {
     return this.#shared!.gradient(range);
   }
 
   /**
-   * Returns a reserved matrix [outputs, inputs] float32, gathered from all ranks that share it (along tp, for
-   * experts along etp). All these ranks must call this method in the same order. The tensor is valid until
-   * the next call or `write`. The caller disposes of it.
+   * Returns a reserved matrix [outputs, inputs] float32, gathered from all ranks that share the matrix (along
+   * tp, or along etp for experts). All these ranks must call this method in the same order. The tensor is
+   * valid until the next call or `write`. The caller disposes of it.
    */
   read({ range, box }: MatrixOfParameter): Tensor {
     const { parameter } = range;
@@ -166,7 +171,7 @@ export class WholeMatrices {
   }
 
   /**
-   * Returns the box of each rank's shard of a matrix. There is only one box if each rank has the complete
+   * Returns the box of each rank's shard of a matrix. The list has only one box if each rank has the complete
    * matrix.
    */
   #listShards(

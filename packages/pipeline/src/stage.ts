@@ -12,7 +12,10 @@ export type Upload = (values: TypedArray, options: Required<TensorOptions>) => T
 
 /** A micro-batch after its stage's `load` has copied it to the device. */
 export interface LoadedBatch {
-  /** Text that distinguishes passes with the same shapes of uploads but other operations. Default: none. */
+  /**
+   * Text that differs between two micro-batches if their uploads have the same shapes but their passes run
+   * different operations. Default: none.
+   */
   readonly variant?: string | undefined;
   release(): void;
 }

@@ -24,8 +24,8 @@ export interface ComparableRun {
 }
 
 /**
- * Flags that are not compared: paths, flags that apply to one start only, and flags whose values are compared
- * as a condition or as another flag.
+ * Flags that are not compared: paths, flags that apply to only one start, and flags whose values are compared
+ * in another form: as a condition of the run, or as another flag.
  */
 const notCompared = new Set([
   ...['save', 'save-hf', ...adapterExportFlags, 'load', 'ckpt-step', 'no-load-optim', 'no-load-rng'],
@@ -87,7 +87,7 @@ function comparableValues(
 /** Returns a key for the content of a flag's file; undefined if the flag's value itself is the key. */
 function describeContent({ contents, flags, resolved }: RunStart, name: string): string | undefined {
   if (name !== 'data-path') return contents?.[name];
-  // datasets are compared as a condition, so only their weights are compared here
+  // data is compared as a condition of the run, so only the weights of the datasets are compared here
   const words = (resolved ?? flags)[name];
   return Array.isArray(words)
     ? words.filter((word) => word !== '' && Number.isFinite(+word)).join(' ')

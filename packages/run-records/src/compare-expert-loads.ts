@@ -19,8 +19,8 @@ export interface ExpertLoadComparison {
          */
         readonly layers: ReadonlyArray<{ readonly layer: string; readonly numChoices: number }>;
         /**
-         * The largest relative difference between losses of the same step, before the report; undefined
-         * without such a step.
+         * The largest relative difference between losses of the same step, before the report; undefined if
+         * there is no such step.
          */
         readonly largestBefore: number | undefined;
         /** The largest relative difference between losses, from the first step of the report on. */

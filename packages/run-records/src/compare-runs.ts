@@ -27,8 +27,8 @@ export interface LossComparison {
 
 export interface RunComparison {
   /**
-   * Flags whose values in effect at the last starts differ. Paths, and flags that apply to one start only,
-   * such as --exit-interval, are not compared. Files are compared by content.
+   * The flags whose values differ between the last starts of the runs. Paths are not compared, and neither
+   * are flags that apply to only one start, such as --exit-interval. Files are compared by content.
    */
   readonly flags: readonly Difference[];
   /** Other differences between the last starts: commit, versions, threads, layout, datasets. */
@@ -58,8 +58,9 @@ export function compareRuns(runs: readonly [RunInformation, RunInformation]): Ru
 type Compared = ComparableRun | undefined;
 
 /**
- * Returns the values that differ. `inBoth`: true to compare only flags that both runs have. If one run
- * records only the flags that were given, a missing flag may have followed from others.
+ * Returns the values that differ. `inBoth`: true to compare only flags that both runs have. This is necessary
+ * if one run records only the flags that the user gave, because the values of the other flags are then
+ * unknown.
  */
 function differences(
   [one = {}, other = {}]: readonly [ComparableRun['flags'] | undefined, ComparableRun['flags'] | undefined],

@@ -2,8 +2,8 @@ import { flagsOfStart } from '@mtl/configuration/saved';
 import type { RunStart } from './run-record.js';
 
 /**
- * Returns the flags, without dashes, that select the initial weights of a run, in the form of its command:
- * `mtl sft` has `--model`, which replaces several flags.
+ * Returns the flags, without dashes, that select the initial weights of a run, as the run's command names
+ * them. For example, `mtl sft` has the flag `--model` in place of several flags.
  */
 export function listStartFlags({ flags, command }: Pick<RunStart, 'flags' | 'command'>): readonly string[] {
   const given = flagsOfStart.filter((name) => (flags[name] ?? false) !== false);

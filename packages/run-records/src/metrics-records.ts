@@ -96,19 +96,19 @@ interface Evaluation {
   readonly loss: number;
 }
 
-/** A warning needs at least this number of evaluations after the best one. */
+/** A warning requires at least this number of evaluations after the best evaluation. */
 const fewest = 5;
-/** A warning needs at least this fraction of all steps so far after the best evaluation. */
+/** A warning requires that at least this fraction of all steps so far came after the best evaluation. */
 const leastShare = 0.1;
-/** A warning needs at least this relative increase of the last loss over the best one. */
+/** A warning requires that the last loss is above the best loss by at least this fraction. */
 const leastRise = 0.01;
 
 /**
- * Returns a message if the validation loss of a run has been rising for long, otherwise undefined.
+ * Returns a message if the validation loss of a run has been rising for a long time, otherwise undefined.
  *
- * This is so if at least five evaluations and a tenth of all steps follow the best evaluation, the last loss
- * is more than 1 % above the best, and the mean of the later half of these evaluations is above the earlier
- * half.
+ * The loss counts as rising if at least five evaluations and a tenth of all steps follow the best evaluation,
+ * the last loss is more than 1 % above the best, and if the mean of the later half of these evaluations is
+ * above the mean of the earlier half.
  *
  * @param all evaluations of a run, oldest first
  */

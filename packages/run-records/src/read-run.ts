@@ -52,8 +52,8 @@ export async function readRun(directory: string): Promise<RunInformation> {
 }
 
 /**
- * Returns the size of a folder on disk in bytes. Links count, but not their targets. Files that are removed
- * meanwhile count as 0.
+ * Returns the size of a folder on disk in bytes. Links count, but not their targets. A file that is removed
+ * during the count counts as 0.
  */
 function bytesOnDisk(path: string): number {
   try {

@@ -19,7 +19,8 @@ const writtenByFineTuning = [/^result\.json$/, /^predictions$/];
 
 export interface RemovedRun {
   /**
-   * The files that were kept, because no run writes files with such names; empty if the folder was removed.
+   * The files that were kept because runs do not write files with such names. The list is empty if the folder
+   * was removed.
    */
   readonly left: readonly string[];
 }
@@ -41,8 +42,8 @@ export function contentsOfRun(directory: string): {
 }
 
 /**
- * Deletes a run's files, and its folder if it is then empty. This process owns the folder meanwhile, so that
- * no run can start in it.
+ * Deletes a run's files, and its folder if it is then empty. During the deletion, this process owns the
+ * folder, so that no run can start in it.
  *
  * @throws ConfigurationError MTL_RUN_RUNNING for a run that still runs; MTL_RUN_NONE if the path is a link;
  *   MTL_RUN_RECORD

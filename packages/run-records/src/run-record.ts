@@ -7,7 +7,7 @@ import * as z from 'zod';
 const text = z.string();
 const count = z.int().nonnegative();
 
-/** A dataset of a run, with a fingerprint for which the files need not be read whole. */
+/** A dataset of a run, with a fingerprint that can be computed without reading the complete files. */
 const datasetSchema = z.object({
   prefix: text,
   idxBytes: count,
@@ -80,7 +80,7 @@ const startSchema = z.object({
     expertTensor: count.optional(),
   }),
   datasets: z.array(z.union([datasetSchema, taskDataSchema])),
-  /** The end of the start; absent while it runs, or if its process was killed. */
+  /** How this start of the run ended. Absent while the start still runs, or if its process was killed. */
   end: z
     .object({
       time: text,
@@ -102,7 +102,9 @@ const schema = z.object({
   starts: z.array(startSchema).min(1),
 });
 
-/** The facts about a run other than its curves, as in the run.json in its folder. */
+/**
+ * All records of a run except its curves. The run.json in the run's folder contains the same record.
+ */
 export type RunRecord = z.infer<typeof schema>;
 /** A start of a run. */
 export type RunStart = RunRecord['starts'][number];
@@ -179,7 +181,7 @@ function unreadable(path: string, why: string, cause: unknown): ConfigurationErr
 
 /**
  * The state of a run. `running`: a process owns its folder. `finished`: it reached its last iteration, or the
- * validation loss had stopped falling. `stopped`: it ended in order before that, and can be resumed.
+ * validation loss had stopped falling. `stopped`: it ended regularly before that, and can be resumed.
  * `failed`: an error ended it, or a signal that cannot be caught. `unknown`: it has no record.
  */
 export type RunState = 'running' | 'finished' | 'stopped' | 'failed' | 'unknown';

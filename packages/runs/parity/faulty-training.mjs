@@ -44,14 +44,12 @@ function dropScatteredSums({ optimizer }) {
   for (const { group } of optimizer.stores) group.reduceScatter = () => ({ wait: () => {}, isDone: true });
 }
 
-/**
- * Does not update gathered values after an optimizer step, as if the next pass need not gather them again.
- */
+/** Keeps gathered values after an optimizer step, although the next pass must gather the updated values. */
 function keepStaleValues({ optimizer }) {
   for (const store of optimizer.stores) store.publish = () => {};
 }
 
-/** Leaves the slices of gradients with the last micro-batch alone, as if sums replaced what slices have. */
+/** Leaves only the last micro-batch in the slices of gradients, as if a sum replaced what the slices have. */
 function keepLastMicroBatch({ part, optimizer }) {
   for (const stage of part.stages.values()) {
     const forward = stage.forward.bind(stage);
@@ -62,7 +60,7 @@ function keepLastMicroBatch({ part, optimizer }) {
   }
 }
 
-/** Makes this rank use the mask of another place of the model in one layer. */
+/** Makes this rank use a wrong dropout mask in one layer: the mask of another place in the model. */
 function shiftOneMask({ part }) {
   const [stage] = part.stages.values();
   const [, block] = stage.blocks;
@@ -105,7 +103,7 @@ function countTokensOfCopies({ trainer }) {
   Object.defineProperty(trainer.ranks, 'isFirstOfSequence', { get: () => true });
 }
 
-/** Counts the positions of hidden dropout from this rank's first position. */
+/** Makes the dropout of hidden states count positions from this rank's first position, not the sequence's. */
 function dropByLocalPosition({ part }) {
   for (const stage of part.stages.values()) {
     const { sequence } = stage;
@@ -125,8 +123,8 @@ function dropByLocalPosition({ part }) {
 }
 
 /**
- * Gives each layer of this stage the window of the next layer, as if the layers were counted from another
- * stage.
+ * Gives each layer of this stage the attention window of the next layer, as if this stage began with another
+ * layer.
  */
 function countLayersOfStages({ part }) {
   for (const { blocks } of part.stages.values()) {
@@ -193,8 +191,8 @@ function useStaleInput({ part }) {
 }
 
 /**
- * Sums the gradient of the tied embedding over data-parallel ranks twice: as the embedding's, and as the
- * head's.
+ * Sums the gradient of the tied embedding over data-parallel ranks twice: as the gradient of the embedding,
+ * and as the gradient of the head.
  */
 function reduceTiedWeightTwice({ optimizer, processes, part }) {
   const head = findHead(part);
@@ -205,12 +203,13 @@ function reduceTiedWeightTwice({ optimizer, processes, part }) {
 function countTiedWeightTwice({ optimizer, processes, part }) {
   const head = findHead(part);
   if (head === undefined) return;
-  // each data-parallel rank adds its share of the replicated gradient, or the slice that it has reduced
+  // each data-parallel rank adds its share of the replicated gradient, or the slice that this rank has
+  // reduced
   const share = findStore(optimizer, head).isDivided ? 1 : 1 / (processes.groups.dp?.size ?? 1);
   addToNorm(processes, () => share * squares(optimizer, head));
 }
 
-/** Counts the gradients of every instance in the gradient norm, not of the first one alone. */
+/** Counts the gradients of all instances in the gradient norm, instead of only the first instance's. */
 function countInstances({ optimizer, processes, part }) {
   if (processes.groups.dpInstances.rank === 0) return;
   addToNorm(processes, () =>

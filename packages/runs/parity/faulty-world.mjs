@@ -31,7 +31,7 @@ function faultyGroup(group, fault) {
       if (property !== 'allReduce') return typeof value === 'function' ? value.bind(target) : value;
       return (tensor, options) => {
         const { name } = target;
-        // gradients are all that instances send each other
+        // Instances send each other only gradients.
         if (fault === 'drop-instance-sums' && name === 'dpInstances') return done;
         // long float32 vectors along dp are buckets of gradients
         if (
@@ -60,9 +60,9 @@ function faultyGroup(group, fault) {
 }
 
 /**
- * Subtracts some counted tokens from the numbers that a rank shares before a step. The tokens follow the
- * number of ranks without data. In the sum after the passes, this position has the peak of rank 0, which is 0
- * on other ranks.
+ * Subtracts some counted tokens from the numbers that a rank shares before a step. In the shared numbers, the
+ * tokens follow the number of ranks without data. The sum after the passes is not changed: there, this
+ * position is the peak memory on rank 0, and 0 on other ranks.
  */
 function shrinkCount(tensor) {
   if (tensor.dtype !== 'float64' || tensor.size < 2) return;

@@ -115,8 +115,9 @@ traits[zeroSinks] = { model: { softmaxType: 'off-by-one' } };
 traits[someRotated] = { model: { noRopeFreq: '2' } };
 // among the scores and logits of so small a model
 traits[softCaps] = { model: { attnLogitSoftcapping: 0.1, finalLogitSoftcapping: 5 } };
-// Weights larger than usual give scores of about 1. The threshold is below the highest scores of some heads
-// and steps, and above others. The trait is not for models with blocks of Llama, which set their own weights
+// Weights larger than usual give scores of about 1. In some heads and steps, the highest score is above the
+// threshold; in others, it is below. This trait is not used for models with Llama blocks, because they set
+// their own initial weights
 traits[qkClip] = {
   model: { initMethodStd: 0.06 },
   optimizer: { qkClip: true, qkClipThreshold: 0.5, qkClipAlpha: 0.7 },
@@ -300,8 +301,9 @@ const expertLayouts = [
 ];
 
 /**
- * Layouts with context parallelism: every axis, every way to communicate, masks that are uneven over the
- * chunks of a sequence, every recomputation. Chunks have 8 positions with two processes, 4 with four.
+ * Layouts with context parallelism. They cover every other axis, every type of communication, masks that hide
+ * different amounts in the chunks of a sequence, and every kind of recomputation. Chunks have 8 positions
+ * with two processes, and 4 positions with four processes.
  */
 const contextLayouts = [
   layout({ cp: 2 }),
@@ -387,7 +389,7 @@ const dividedLayouts = [
   deepseek(layout({ dp: 4, ep: 2 }, [dividedGradients, full])),
 ];
 
-/** Layouts with two instances of a store (hybrid sharding): every store, axis and model. */
+/** Layouts with two instances of a store (hybrid sharding), for every store, axis and model. */
 const hybridLayouts = [
   few(layout({ dp: 4 }, [distributed, inInstances])),
   layout({ dp: 4 }, [dividedGradients, inInstances, inPairs]),
@@ -457,8 +459,9 @@ const layersOfTheirOwn = [
 
 /**
  * The default layouts of the command. In float32, where bounds are tight, every pair of values of mesh,
- * sequence parallelism, optimizer and recomputation occurs. In bf16 every mesh occurs, and every pair of
- * values of the others. Faults that need three values are for `allLayouts`. A test counts the pairs.
+ * sequence parallelism, optimizer and recomputation occurs. In bf16, every mesh occurs, and every pair of
+ * values of the other three. Faults that occur only with a combination of three values are tested with
+ * `allLayouts`. A test counts the pairs.
  *
  * @type {readonly ParityLayout[]}
  */

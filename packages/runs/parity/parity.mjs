@@ -69,8 +69,8 @@ const recipe = {
   layout: { threads: 1 },
 };
 /**
- * The smallest acceptable fall of the loss, in nats, because a recipe that does not learn hides faults. With
- * fewer steps than the default, the loss may not fall this far.
+ * The minimum by which the loss must fall, in nats, because a recipe that does not learn would hide faults.
+ * It is 0 with another number of steps than the default, because the loss may then not fall this far.
  */
 const leastFall = asked.steps === '100' ? 0.5 : 0;
 /** The maximum duration of a training run, including the start of its processes. */
@@ -242,15 +242,16 @@ async function compareWhole(cases, references) {
 }
 
 /**
- * Returns a text that names the tokens that chose other experts. A tie ends the comparison before its step.
+ * Returns a text that names the tokens that chose other experts. If experts have nearly the same score (a
+ * tie), the comparison ends before this step.
  */
 const tieText = (flip) =>
   `${flip.isNearTie ? ', up to' : ', from'} ${textOfFlip(flip)}: other experts, scores ${flip.gap.toExponential(1)} apart`;
 
 /**
  * Returns true if the steps of a layout must be repeated one by one. This is the case if only the norms
- * exceed their bound, because the model may have amplified rounding of earlier steps, or if a tie has ended
- * the comparison.
+ * exceed their bound, because the model may have amplified the rounding of earlier steps, or if a near tie
+ * between experts has ended the comparison.
  */
 function isRepeated({ precision, broken, flip }) {
   if (precision !== 'fp32') return false;

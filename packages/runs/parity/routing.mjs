@@ -150,8 +150,8 @@ export function measureGap({ experts, logits, selection }, others) {
 
 /**
  * Returns the steps in which tokens choose other experts than in the reference, in order. `isNearTie` is true
- * if rounding explains the flip. In each sample, only the first layer with flipped tokens counts: the changed
- * activations may flip further tokens in later layers.
+ * if rounding explains the flip. In each sample, only the first layer with flipped tokens counts, because the
+ * changed activations may flip further tokens in later layers.
  *
  * @param {ReadonlyMap<string, TokenChoice>} run by `iteration/router/sample/position`
  * @param {ReadonlyMap<string, TokenChoice>} reference
@@ -187,7 +187,10 @@ export function findFlips(run, reference) {
   return [...flips.values()].sort((one, other) => one.iteration - other.iteration);
 }
 
-/** The number of tokens that a message names. For more tokens, the message has only their number. */
+/**
+ * The number of tokens that a message names. If there are more tokens, the message contains only their
+ * number.
+ */
 const mostNamed = 3;
 
 /**

@@ -1,7 +1,7 @@
 /**
  * The state of training after each step, weights and optimizer. A run of a single process stores its states.
  * A run of another layout starts every step from the stored state before this step. The comparison then
- * covers only the effect of single steps, without rounding of earlier steps, which the model may amplify.
+ * covers only single steps, and not the rounding of earlier steps, which the model may amplify.
  */
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -73,8 +73,8 @@ async function keptBoxes(tensors, path) {
 }
 
 /**
- * Returns three sums of squares: the difference to the single process, the values of the single process, and
- * the change in its step.
+ * Returns three sums of squares: of the difference from the single process, of the values of the single
+ * process, and of the change of these values in the step.
  */
 function squares(own, kept, before) {
   let [difference, norm, change] = [0, 0, 0];
@@ -91,9 +91,9 @@ const rounding = 2 ** -23;
 
 /**
  * Returns for each step the largest relative difference between the resulting state and the state of a single
- * process. The difference of a tensor is relative to the change in the step. A single rounding of each value
- * does not count, because late steps change values by little more than rounding. The states before the first
- * step must be equal bit by bit.
+ * process. The difference of a tensor is relative to the change in the step. A difference that a single
+ * rounding of each value explains does not count, because late steps change values by little more than that.
+ * The states before the first step must be equal bit by bit.
  *
  * @param {string} directory
  * @returns {readonly ({ readonly difference: number, readonly name: string } | undefined)[]}

@@ -1,5 +1,5 @@
-// The entry point for runs of other kinds, such as fine-tuning in @mtl/bert-tasks. It has run directories,
-// records, reports, and the start and end of runs.
+// The entry point for runs of other kinds, such as fine-tuning in @mtl/bert-tasks. It exports the code for
+// run directories, records, reports, and the start and end of runs.
 
 export { closeAfterError } from './close-all.js';
 export {

@@ -111,7 +111,7 @@ export class SaveDirectory {
 /**
  * Returns the run that a job continues: the run that saved the checkpoint. Returns undefined if the job
  * starts a new run, because no run saved the checkpoint, or because --ckpt-step selects an earlier
- * checkpoint. Later checkpoints of the earlier run stay, for the user to keep or delete.
+ * checkpoint. Later checkpoints of the earlier run are kept, and the user may delete them.
  *
  * @throws CheckpointError MTL_CHECKPOINT_IO, _DENIED
  */
@@ -149,9 +149,10 @@ interface ChooseSaveDirectoryOptions {
 }
 
 /**
- * Chooses the directory to which a run saves. The first of these applies: --save, the directory of --load if
- * the run continues it, or a new directory runs/PRESET-DATE-TIME-PROCESS. With --finetune or --ckpt-step, a
- * run does not continue the newest checkpoint of --load, and saving there could replace that checkpoint.
+ * Chooses the directory to which a run saves. This is the directory of --save if the flag is given, otherwise
+ * the directory of --load if the run continues the run there, otherwise a new directory
+ * runs/PRESET-DATE-TIME-PROCESS. With --finetune or --ckpt-step, a run does not continue the newest
+ * checkpoint of --load, and saving there could replace that checkpoint.
  */
 export function chooseSaveDirectory(options: ChooseSaveDirectoryOptions): string {
   const { flags, preset, startedAt, processId } = options;

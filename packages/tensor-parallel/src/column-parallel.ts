@@ -65,9 +65,9 @@ export interface ColumnParallelParametersOptions {
   /** The sizes of the output dimensions, with product O; the first dimension is sharded. */
   readonly outputs: readonly number[];
   /**
-   * The number of matrices with `outputs` outputs, each sharded: 2 for the gates and values of a
-   * gated layer. The parameters then have an additional first dimension of this size. Default: one matrix,
-   * without an additional dimension.
+   * The number of matrices in the layer. Each has `outputs` outputs and is sharded separately. A gated layer
+   * has 2 matrices, for gates and for values. The parameters then have an additional first dimension of this
+   * size. Default: one matrix, without an additional dimension.
    */
   readonly numParts?: number | undefined;
   /**
@@ -87,8 +87,8 @@ export interface ColumnParallelParametersOptions {
 /**
  * Makes the parameters of `columnParallelLinear`: a weight [...outputs, I] and a bias [...outputs], initially
  * zero. This rank holds the same slice of the first dimension of both. With `numParts` P, the shapes are [P,
- * ...outputs, I] and [P, ...outputs], and this rank holds the same slice of every part; a slice of [P * O, I]
- * would contain some parts only.
+ * ...outputs, I] and [P, ...outputs], and this rank holds the same slice of every part. (A slice of [P * O,
+ * I] would not contain all parts.)
  *
  * @throws ConfigurationError MTL_TENSOR_PARALLEL_SIZE if the first dimension cannot be sharded evenly
  */
@@ -102,7 +102,7 @@ export function columnParallelParameters(options: ColumnParallelParametersOption
   const parts = numParts === undefined ? [] : [numParts];
   const shape = [...parts, ...outputs];
   const slices = [...parts.map(whole), own, ...outputs.slice(1).map(whole)];
-  // the first dimension of `outputs` is sharded. It comes after the dimension of the parts
+  // the first dimension of `outputs` is sharded, which comes after the dimension of the parts
   const placement = { sharded: { tp: parts.length } };
   const weight = new Parameter({
     name: `${name}.weight`,
@@ -115,7 +115,7 @@ export function columnParallelParameters(options: ColumnParallelParametersOption
   if (!bias) return { weight, bias: undefined };
   return {
     weight,
-    // a bias never decays, whatever its number of dimensions (Megatron's rule)
+    // a bias never decays (Megatron's rule), even if it has several dimensions
     bias: new Parameter({
       name: `${name}.bias`,
       globalShape: shape,

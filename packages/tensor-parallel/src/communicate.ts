@@ -19,8 +19,8 @@ export interface PendingVariable {
 }
 
 /**
- * Starts a collective as a differentiable operation; another collective communicates the gradients in
- * backward. Computations before `finish` overlap with the first collective. The backward of these
+ * Starts a collective as a differentiable operation. In backward, another collective communicates the
+ * gradients. Computations before `finish` overlap with the first collective. The backward of these
  * computations overlaps with the second collective, which starts when backward reaches `finish` and ends when
  * backward reaches the start.
  */

@@ -35,7 +35,7 @@ export interface DispatchTokensOptions {
 
 /**
  * Rows that are being sent to the processes of their experts. Computations before `arrive` overlap with the
- * exchange of rows, and their backward with the exchange of gradients.
+ * exchange of rows. The backward of these computations overlaps with the exchange of gradients.
  */
 export interface SentTokens {
   /**
@@ -61,8 +61,9 @@ export interface DispatchedTokens {
   /** int32 [experts of this process + 1]: the first row of each expert. */
   readonly offsets: Variable;
   /**
-   * Starts to send the experts' outputs, [R, 1, H], back to the processes of their tokens; under `sharing`
-   * the outputs are partial sums. The result is the sum for each token, [T, 1, H].
+   * Starts to send the experts' outputs, [R, 1, H], back to the processes of their tokens; if the experts'
+   * features are sharded (`sharing`), the outputs are partial sums. The result is the sum for each token, [T,
+   * 1, H].
    */
   combine(tape: Tape, outputs: Variable): PendingVariable;
 }
@@ -169,7 +170,10 @@ function dispatchByExchange(tape: Tape, options: SpreadOptions): SentTokens {
   };
 }
 
-/** Sorts arriving rows and their probabilities by expert. The unsorted rows are kept for backward. */
+/**
+ * Sorts the rows that have arrived, and their probabilities, by expert. The unsorted rows are kept for
+ * backward.
+ */
 const orderByExpert = (
   tape: Tape,
   {
@@ -240,8 +244,8 @@ interface ExpertsHere {
 }
 
 /**
- * Returns for all rows the indices of their experts among this process's experts (-1 for other experts), and
- * the number of this process's rows for each expert.
+ * Returns two lists: for all rows, the indices of their experts among this process's experts (-1 for experts
+ * of other processes); and for each expert, the number of this process's rows.
  */
 function idsHere(
   experts: Tensor,
@@ -399,8 +403,8 @@ function resized(
 }
 
 /**
- * Returns the first `numRows` rows of a tensor; if it has fewer, all its rows followed by rows with arbitrary
- * values.
+ * Returns the first `numRows` rows of a tensor; if it has fewer rows, returns all its rows, followed by rows
+ * with arbitrary values.
  */
 function withRows(tensor: Tensor, numRows: number) {
   const { dtype, device, shape } = tensor;

@@ -18,8 +18,8 @@ export type AssumedRouting = 'even' | 'first';
  */
 export interface ExpertParallel {
   /**
-   * The processes that hold different experts (ep), equally many each. Undefined: this process has all
-   * experts.
+   * The processes that hold different experts (ep). Each has the same number of experts. Undefined: this
+   * process has all experts.
    */
   readonly spread?: ProcessGroup | undefined;
   /**
@@ -84,7 +84,7 @@ export interface ExpertParametersOptions {
 
 /**
  * Makes the parameters of a linear layer of all experts: a weight [E, ...outputs, I] and a bias [E,
- * ...outputs], initially zero. Experts are sharded over ep, their features over etp.
+ * ...outputs], initially zero. The experts are sharded over ep, and the features of each expert over etp.
  *
  * @throws ConfigurationError MTL_EXPERT_PARALLEL_SIZE if experts or features cannot be sharded evenly
  */

@@ -22,8 +22,8 @@ export interface RowParallelLinearOptions extends Pick<LinearOptions, 'input' | 
   /** The dropout of the sum plus bias, before the residual is added. Default: none. */
   readonly dropout?: Dropout | undefined;
   /**
-   * [S, B, O], or this process's shard [S / t, B, O] under sequence parallelism; added only once, like the
-   * bias. Default: none.
+   * [S, B, O], or this process's shard [S / t, B, O] under sequence parallelism. The residual is added once,
+   * after the sum over processes, like the bias. Default: none.
    */
   readonly residual?: Variable | undefined;
   /** The adapters of `rowParallelAdapter`. Default: none. */

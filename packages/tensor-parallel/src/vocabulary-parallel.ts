@@ -70,8 +70,8 @@ export const vocabularyParallelCrossEntropy = checkedOperation(
 );
 
 /**
- * Combines the statistics of all processes with two collectives: first the maximum. Then the sums of
- * exponentials relative to the maximum, together with the label's logit, which only one process has.
+ * Combines the statistics of all processes with two collectives. The first computes the maximum. The second
+ * sums the exponentials relative to the maximum, and also the label's logit, which only one process has.
  */
 function reduceStatistics(statistics: Tensor, group: ProcessGroup): void {
   const { dtype, device } = statistics;

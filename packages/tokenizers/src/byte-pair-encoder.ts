@@ -4,10 +4,10 @@ import { rememberWords } from './remember-words.js';
 const radix = 2 ** 32;
 
 /**
- * Byte-pair encoding (Sennrich 2016) over a vocabulary whose ids are the ranks of its merges, like GPT-2's.
- * Among all neighbours that form a token, the pair with the lowest id is merged first, and among equal pairs
- * the leftmost pair. A word of n bytes takes O(n log n) time. Vocabularies with a list of merges, as in a
- * tokenizer.json, are encoded by components/byte-pair-model.ts.
+ * Byte-pair encoding (Sennrich 2016) over a vocabulary in which the id of a token is also the rank of its
+ * merge, as in GPT-2's vocabulary. Among all neighbours that form a token, the pair with the lowest id is
+ * merged first, and among equal pairs the leftmost pair. A word of n bytes takes O(n log n) time. For
+ * vocabularies with a separate list of merges, as in a tokenizer.json, see components/byte-pair-model.ts.
  */
 export class BytePairEncoder {
   readonly #ids: ReadonlyMap<string, number>;
@@ -33,14 +33,14 @@ export class BytePairEncoder {
 
   /**
    * Merges the bytes of a word, using only merges with an id below `end`. If the word is a token and `end` is
-   * its id, two ids remain. Their merge is this token.
+   * its id, two ids remain, whose merge would be this token.
    */
   merge(word: string, end = Number.POSITIVE_INFINITY): number[] {
     const size = word.length;
-    // a linked list of pieces. Each piece is identified by the position of its first byte
+    // a linked list of pieces; each piece is identified by the position of its first byte
     const nexts = Int32Array.from({ length: size }, (_, i) => i + 1);
     const previous = Int32Array.from({ length: size }, (_, i) => i - 1);
-    // the id of the token that a piece forms with the next piece; -1 without such a token
+    // for each piece, the id of the token that it forms with the next piece; -1 if they form no token
     const merged = new Int32Array(size).fill(-1);
     const heap: number[] = [];
     const look = (position: number): void => {
@@ -56,7 +56,7 @@ export class BytePairEncoder {
     for (let position = 0; position < size; position++) look(position);
     for (let key = pop(heap); key !== undefined; key = pop(heap)) {
       const position = key % radix;
-      // other merges have changed this pair since the entry was added, so the entry is skipped
+      // other merges have changed this pair since the entry was added, so this entry is skipped
       if (merged[position] !== (key - position) / radix) continue;
       const next = nexts[position]!;
       const after = nexts[next]!;

@@ -49,8 +49,8 @@ const isId = (value: unknown): value is number =>
  * Checks the structure of a parsed tokenizer.json; throws `MTL_DATA_TOKENIZER` with the problem. Merges are
  * checked later, by `readMerges`.
  *
- * @returns the file, and the ids of its model's tokens. If Unigram has a token several times, the last id
- *   counts
+ * @returns the file, and the ids of its model's tokens. If a Unigram model contains a token several times,
+ *   the last id counts
  */
 export function checkTokenizerJson(
   json: unknown,

@@ -68,7 +68,8 @@ it.each(cases)('$name replaces what a split leaves of a character of $text', ({ 
     const left = tokenizer.decode(ids.slice(0, split));
     const right = tokenizer.decode(ids.slice(split));
     if (left + right === text) continue;
-    // an incomplete sequence of bytes at the start becomes one U+FFFD, and each further byte another U+FFFD
+    // an incomplete sequence of bytes at the start becomes one U+FFFD, and each further byte becomes another
+    // U+FFFD
     expect(left.at(-1)).toBe('\ufffd');
     expect(right).toMatch(/^\ufffd{1,3}/u);
     const before = left.slice(0, -1);

@@ -15,8 +15,8 @@ async function written(name: string, files: Readonly<Record<string, string>>): P
   return createTokenizer({ type: 'HuggingFaceTokenizer', tokenizerModel: join(directory, name) });
 }
 
-// Pieces of texts at which GPT-2 splits words: letters, numbers, marks, kinds of white space, and characters
-// that only look like them.
+// Pieces of text at which GPT-2's pattern splits words: letters, numbers, marks, kinds of white space, and
+// characters that only look like one of these.
 const piece = fc.constantFrom(
   ...['the', 'a', 'é', 'e\u0301', '打字', '😀', '𝔘', '1', '23', ' ', '  ', '\n', '\t', '\r\n', '\u0085'],
   ...['\ufeff', '\u00a0', '\u2003', '\u200b', "'s", "'LL", '_', '=', '---', '!?', '<|endoftext', '\u0000'],

@@ -16,12 +16,13 @@ import { findTokenizerClass } from './tokenizer-classes.js';
 import { readJsonFile } from './tokenizer-files.js';
 
 /**
- * Returns files with which Hugging Face's libraries load the same tokenizer, contents by name, except files
- * that the tokenizer already has. `GPT2BPETokenizer` becomes tokenizer.json, vocab.json, merges.txt and
- * tokenizer_config.json; `ByteLevelTokenizer` becomes tokenizer.json and tokenizer_config.json. A
- * `HuggingFaceTokenizer` without a tokenizer_config.json gets one: without it, the transformers library knows
- * neither special tokens nor a maximum length. Returns undefined for other tokenizers. In contrast to ours,
- * these libraries encode the text `<|endoftext|>` as the special token.
+ * Returns the contents, by file name, of files with which Hugging Face's libraries can load the same
+ * tokenizer. Files that the tokenizer already has are not included. `GPT2BPETokenizer` becomes
+ * tokenizer.json, vocab.json, merges.txt and tokenizer_config.json; `ByteLevelTokenizer` becomes
+ * tokenizer.json and tokenizer_config.json. A `HuggingFaceTokenizer` without a tokenizer_config.json gets
+ * one: without it, the transformers library knows neither special tokens nor a maximum length. Returns
+ * undefined for other tokenizers. Unlike our tokenizers, these libraries encode the text `<|endoftext|>` as
+ * the special token.
  *
  * `maxLength`: the model's maximum number of tokens, written as `model_max_length`. Default: not written
  *
@@ -113,7 +114,7 @@ function makeSettings(
     unk: unk_token ?? unknown,
     pad: pad_token ?? (tokenizer.padId === undefined ? undefined : tokens.get(tokenizer.padId)),
   };
-  // omits tokens that are not in the vocabulary, because transformers would add them
+  // omits tokens that are not in the vocabulary, because transformers would otherwise add them
   const known = Object.entries(found).filter(([, token]) => typeof token === 'string' && ids.has(token));
   const settings = { ...readSavedFiles(path), configPath };
   const tokenizerClass = findTokenizerClass(settings)?.name ?? 'PreTrainedTokenizerFast';
@@ -123,8 +124,8 @@ function makeSettings(
 }
 
 /**
- * Returns the vocabulary and merges of byte strings whose ids are the ranks of their merges, followed by the
- * end-of-text token.
+ * Returns the vocabulary and the merges for byte strings that are ordered by the ranks of their merges. The
+ * end-of-text token is the last entry of the vocabulary.
  */
 function bytePairs(tokens: readonly string[], { splitsWords }: { splitsWords: boolean }): ByteLevelBpe {
   const encoder = new BytePairEncoder(new Map(tokens.map((token, id) => [token, id])));

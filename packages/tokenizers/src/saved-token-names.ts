@@ -82,7 +82,7 @@ export function namedTokens(files: NamingFiles): NamedTokens {
   const stated = isDict ? [] : inConfig.list(listKey);
   const ofMap = inMap.list('extra_special_tokens').filter((token) => !includes(stated, token));
   const listed = [...stated, ...ofMap];
-  // the former name is used only if no file has a list under the new name, not even an empty list
+  // the former name is used only if no file has a list under the new name; an empty list counts, too
   const hasPresent =
     usesFormer ||
     (config.extra_special_tokens !== undefined && !isDict) ||
@@ -125,7 +125,7 @@ export class TokenReader {
   readonly #path: string;
   readonly #special: boolean;
 
-  /** @param of.special true if tokens given as objects are special, regardless of their fields */
+  /** @param of.special true if every token that is given as an object is special, regardless of its fields */
   constructor(settings: Settings, of: { readonly path: string; readonly special?: boolean }) {
     this.#settings = settings;
     this.#path = of.path;

@@ -21,13 +21,13 @@ interface ClassSettings {
 export interface TokenizerClass {
   readonly name: string;
   /**
-   * Default texts of `bos_token` and so on, for names that the files lack. null: the class does not use the
-   * padding token of tokenizer.json either.
+   * Default texts of `bos_token` and so on, for names that the files lack. null means that the class has no
+   * default text, and does not use the padding token of tokenizer.json.
    */
   readonly tokens: Readonly<Record<string, string | null>>;
   /**
-   * The way in which the class adds every special token a second time: only the token's text, or the token
-   * with its properties. Absent: tokens are added once.
+   * How the class adds every special token a second time: only the token's text, or the token with its
+   * properties. Absent: tokens are added once.
    */
   readonly addsAgain?: 'texts' | 'tokens';
   readonly parts: (settings: ClassSettings) => ClassComponents;

@@ -6,7 +6,7 @@ import { FileTooLargeError, fileProblem, isJsonObject, readRegularFile } from '@
 // A limit; the largest published tokenizer.json files have tens of MB.
 const maximumBytes = 512 * 1024 * 1024;
 
-/** Reads and parses a JSON file of a tokenizer; throws `MTL_DATA_TOKENIZER` when it cannot. */
+/** Reads and parses a JSON file of a tokenizer; throws `MTL_DATA_TOKENIZER` if the file cannot be read. */
 export function readJsonFile(path: string): unknown {
   const text = readTextFile(path);
   try {
@@ -17,7 +17,7 @@ export function readJsonFile(path: string): unknown {
   }
 }
 
-/** Reads a JSON object from a file of a tokenizer; throws `MTL_DATA_TOKENIZER` when it cannot. */
+/** Reads a JSON object from a file of a tokenizer; throws `MTL_DATA_TOKENIZER` if the file cannot be read. */
 export function readJsonObject(path: string): Readonly<Record<string, unknown>> {
   const settings = readJsonFile(path);
   if (isJsonObject(settings)) return settings;
@@ -30,7 +30,7 @@ export function settingsIn(directory: string, name: string): Readonly<Record<str
   return existsSync(path) ? readJsonObject(path) : {};
 }
 
-/** Reads a text file of a tokenizer; throws `MTL_DATA_TOKENIZER` when it cannot. */
+/** Reads a text file of a tokenizer; throws `MTL_DATA_TOKENIZER` if the file cannot be read. */
 export function readTextFile(path: string): string {
   try {
     return readRegularFile(path, maximumBytes).toString('utf8');

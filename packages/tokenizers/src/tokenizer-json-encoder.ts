@@ -19,9 +19,9 @@ export function isNormalized({ normalized, special }: TokenizerJson['added_token
 }
 
 /**
- * Returns an encoder that equals the one of the tokenizers library. It first finds added tokens, in the text
- * and in the normalized text. The parts between them are normalized, split into words and encoded word by
- * word. Undefined ids represent text without a token.
+ * Returns an encoder that equals the encoder of the tokenizers library. It first finds added tokens, in the
+ * text and in the normalized text. The text between these tokens is normalized, split into words and encoded
+ * word by word. Undefined ids represent text without a token.
  */
 export function tokenizerJsonEncoder({
   normalizer,
@@ -72,7 +72,7 @@ export function tokenizerJsonEncoder({
 interface AddedToken {
   readonly id: number;
   readonly content: string;
-  /** True if the token matches only where neither a letter, digit, mark nor underscore is next to it. */
+  /** True if the token matches only where no letter, digit, mark or underscore is next to it. */
   readonly single_word?: boolean;
   /** True if the token includes the white space before it. */
   readonly lstrip?: boolean;

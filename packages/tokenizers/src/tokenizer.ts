@@ -93,8 +93,8 @@ export type TokenizerOptions =
   | { readonly type: 'NullTokenizer'; readonly vocabSize: number };
 
 /**
- * Rejects ids that a tokenizer does not have, such as another tokenizer's ids. Otherwise they would be
- * missing in the text. Returns the ids as numbers.
+ * Rejects ids that a tokenizer does not have, such as another tokenizer's ids. Without this check, such ids
+ * would silently be missing in the text. Returns the ids as numbers.
  *
  * @throws UsageError MTL_DATA_TOKEN_OUT_OF_VOCABULARY
  */

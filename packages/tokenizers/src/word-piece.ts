@@ -9,9 +9,9 @@ interface WordPiece {
 }
 
 /**
- * Returns a function that splits words as BERT's WordPiece does (Wu 2016): the longest token at the start of
- * the rest is taken repeatedly. A word that cannot be split, or is too long, becomes one unknown token. The
- * time is linear in the length of a word, times the length of the longest token.
+ * Returns a function that splits words as BERT's WordPiece does (Wu 2016): it repeatedly takes the longest
+ * token that begins the rest of the word. A word that cannot be split, or is too long, becomes one unknown
+ * token. The time is linear in the length of a word, times the length of the longest token.
  *
  * @param tokens the tokens of the model, without added tokens
  */
@@ -63,9 +63,9 @@ const maximumCachedCharacters = 1 << 16;
 
 /**
  * Returns an encoder with offsets for BERT's WordPiece (BertNormalizer, BertPreTokenizer); undefined for
- * other pipelines. Its ids equal the library's. Until words are split, every step of this pipeline works on
- * single code points, so the origin of each normalized character is known. Marks that the normalizer drops
- * belong to no token.
+ * other pipelines. Its ids equal the library's. The origin of each normalized character is known, because
+ * every step of this pipeline before the splitting of words works on single code points. Marks that the
+ * normalizer drops belong to no token.
  */
 export function wordPieceOffsets(
   json: TokenizerJson,

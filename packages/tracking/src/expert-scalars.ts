@@ -58,8 +58,8 @@ const mean = (values: readonly number[]): number =>
   values.reduce((sum, value) => sum + value, 0) / values.length;
 
 /**
- * Returns at most `most` of the integers from 0 to below `size`, at even distances, including the first and
- * the last.
+ * Returns at most `most` integers at even distances: at least 0 and below `size`, including the first and the
+ * last.
  */
 const spread = (size: number, most: number): readonly number[] =>
   Array.from({ length: Math.min(size, most) }, (_, index) =>

@@ -20,7 +20,7 @@ interface EvaluationSettings<Batch> {
   readonly numMicroBatches: number;
   /** Opens the evaluation data at its start, so that every evaluation reads the same samples. */
   readonly open: () => AsyncIterator<Batch>;
-  /** Called on all ranks after each evaluation. Default: nothing is called. */
+  /** This function is called on all ranks after each evaluation. Default: nothing is called. */
   readonly afterwards?: () => Promise<void>;
 }
 
@@ -39,8 +39,8 @@ export interface RunTrainingOptions<Batch> {
   readonly reporters: readonly TrainingReporter[];
   readonly save?: SaveSettings | undefined;
   /**
-   * The checkpoint from which the run was resumed, if any. A roll-back uses this checkpoint if the run has
-   * not saved one yet.
+   * The checkpoint from which the run was resumed; undefined if it was not resumed. A roll-back uses this
+   * checkpoint if the run itself has not saved a checkpoint yet.
    */
   readonly resumedFrom?: string | undefined;
   readonly evaluation?: EvaluationSettings<Batch> | OwnEvaluation | undefined;
@@ -77,8 +77,9 @@ export interface TrainingResult {
  * Trains to the end, with evaluation, checkpoints and reports. SIGINT, SIGTERM and SIGHUP end the run after
  * the current step, with a checkpoint. Yields each step after its evaluation, save and reports, and returns
  * the reason for the run's end. At the end, the final state is saved, and evaluated if there is evaluation
- * data. If the consumer leaves the loop, neither happens. Weights that no step of the run has changed are not
- * saved. All ranks run the same steps, and a signal to any rank stops all ranks after the same step.
+ * data. If the consumer leaves the loop early, the final state is neither saved nor evaluated. Weights that
+ * no step of the run has changed are not saved. All ranks run the same steps, and a signal to any rank stops
+ * all ranks after the same step.
  *
  * @throws TrainingError `MTL_NO_UPDATE` at the end of a run whose steps were all skipped, unless the run was
  *   interrupted
@@ -113,7 +114,7 @@ export async function* trainingSteps<Batch>(
     // an extension (such as early stopping) may have ended the run before the loaded checkpoint was saved
     ending = extensions.endsRun;
     const steps = trainer.steps({
-      // evaluations, saves and the end of a run need the weights exactly after this step
+      // evaluations, saves and the end of a run need the weights exactly as they are after this step
       waitsAfter: (iteration) =>
         [evaluation?.interval, save?.interval, exitInterval].some((interval) =>
           isMultiple(iteration, interval),
@@ -230,8 +231,8 @@ const stopReasons = [...stopSignalNames, 'deadline'] as const;
 
 /**
  * Returns the numbers of this rank for the agreement before a step: 1 if this rank is still writing a
- * checkpoint, and 1 for each of `stopReasons` for which this rank wants to stop the run. A run always does at
- * least one step.
+ * checkpoint, and 1 for each of `stopReasons` for which this rank wants to stop the run. Before the first
+ * step, no rank wants to stop, because a run always does at least one step.
  */
 function listAgreedNumbers<Batch>(
   { signals, deadlineMs = Number.POSITIVE_INFINITY }: RunTrainingOptions<Batch>,

@@ -9,7 +9,7 @@ export const stopSignalNames = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const;
 
 const streams = [process.stdout, process.stderr];
 
-/** The signal that ended a run in this process. Possibly another rank received it. */
+/** The signal that ended a run in this process. Another rank may have received it. */
 let signalOfProcess: NodeJS.Signals | undefined;
 
 /**
@@ -72,7 +72,7 @@ export class StopSignals {
     if (StopSignals.#open.size > 1) return;
     for (const [signal, handler] of StopSignals.#handlers) process.on(signal, handler);
     for (const stream of streams) {
-      // raises the limit only for the listener below. Every thread listens to the output stream, so many
+      // raises the limit only for the listener below; every thread listens to the output stream, so that many
       // listeners are not a leak
       const most = stream.getMaxListeners();
       stream.setMaxListeners(0).on('error', StopSignals.#onLostOutput).setMaxListeners(most);

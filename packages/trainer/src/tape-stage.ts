@@ -6,8 +6,8 @@ import type { Stage, StageForward, StageLoss } from '@mtl/pipeline';
 interface TapeLosses {
   readonly losses: Variable;
   /**
-   * float32, with the same number of elements as `losses`: the factor of each loss in the total and in the
-   * gradient.
+   * float32, with the same number of elements as `losses`: the factor of each loss in the total loss and in
+   * its gradient.
    */
   readonly weights: Variable;
 }
@@ -100,7 +100,7 @@ export class TapeStage<Batch> implements Stage<Batch> {
   }
 
   #run(tape: Tape, { microBatch, batch, lossFactors }: StageForward<Batch>): void {
-    // NaN is never used, because the trainer rejects a loss that is not in its options
+    // NaN is never used as a factor, because the trainer rejects a loss that is not in its options
     const lossFactor = lossFactors[this.#lossName] ?? Number.NaN;
     const [losses, weights] = tape.scope(() => {
       const made = this.#forward(tape, { batch, lossFactor });

@@ -13,7 +13,7 @@ export type LearningRate = (position: {
 }) => number;
 
 export interface TrainerOptions<Batch> {
-  /** The model, or this rank's stages of it. */
+  /** The model, or the stages of the model that are on this rank. */
   readonly pipeline: Pipeline<Batch>;
   /** The optimizer. Its groups are the process groups of the training run. */
   readonly optimizer: ModelOptimizer;
@@ -66,12 +66,12 @@ export interface StepsOptions {
   /**
    * Returns true if a step must end, and its metrics be yielded, before the next step begins. Callers need
    * this if their next decision depends on the state after the step. The result must depend only on
-   * configuration and step number. Default: always.
+   * configuration and step number. Default: true for every step.
    */
   readonly waitsAfter?: (iteration: number) => boolean;
   /**
-   * Called before each step; returns true to begin no further step. A step that has begun is finished and
-   * yielded.
+   * The trainer calls this function before each step. If it returns true, no further step begins. A step that
+   * has begun is finished and yielded.
    */
   readonly isOver?: () => boolean;
   /** Numbers that the ranks share before each step; `isOver` is called afterwards. Default: none. */
@@ -101,7 +101,7 @@ interface Defaults {
   extensions: readonly TrainerExtension[];
 }
 
-/** Returns the options with defaults for missing ones. */
+/** Returns the options, with defaults for missing options. */
 export function completeTrainerOptions<Batch>(options: TrainerOptions<Batch>): CompleteTrainerOptions<Batch> {
   const { learningRate, device = 'cpu', sequenceLength = 1, flopsPerSample = 0 } = options;
   const { count: numShares } = shareAmongGroups(options.optimizer.groups);

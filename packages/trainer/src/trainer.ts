@@ -129,7 +129,7 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
    * metrics of a step may be yielded after the next step has been enqueued, so that the device is never idle.
    *
    * A step ends before the next step begins if `waitsAfter` returns true for it, or if it is the last step.
-   * This applies to all steps if the loss scale is dynamic, or if an extension decides about updates, reads
+   * Every step does so if the loss scale is dynamic, or if an extension decides about updates, reads
    * gradients or waits for steps. A consumer must end the loop through `isOver`; leaving it in another way
    * loses the results of the running step.
    *
@@ -161,13 +161,13 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
 
   /**
    * Returns mean losses over the next micro-batches of an iterator, without changing parameters. Each
-   * data-parallel rank evaluates its own micro-batches. The number must be the same on all ranks.
+   * data-parallel rank evaluates its own micro-batches. `numMicroBatches` must be the same on all ranks.
    */
   async evaluate(batches: AsyncIterator<Batch>, numMicroBatches: number): Promise<EvaluatedLoss> {
     refuseStepUnderWay('an evaluation', this);
     const { pipeline, losses, microBatches } = this.#options;
-    // the number of micro-batches after batch-size ramp-up. Schedules accept this number, and the
-    // micro-batches of an evaluation are a multiple of it
+    // the number of micro-batches after the ramp-up of the batch size, because schedules accept this number,
+    // and the micro-batches of an evaluation are a multiple of it
     const most = microBatches.countsOfMicroBatches().at(-1)!;
     const sums: number[][] = losses.map(() => []);
     const counts = losses.map(() => 0);
@@ -212,8 +212,8 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
   }
 
   /**
-   * Begins the next step; returns undefined at the end of the data. If this fails in the same way on all
-   * ranks, the current step is still finished and yielded.
+   * Begins the next step; returns undefined at the end of the data. If the next step cannot begin, and fails
+   * in the same way on all ranks, the current step is still finished and yielded.
    */
   async *#startNext(how: StartOptions): AsyncGenerator<StepMetrics, StartedStep | undefined, undefined> {
     const { device, optimizer } = this.#options;
@@ -247,7 +247,7 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     ]);
     const numKinds = this.#options.losses.length;
     await agreement.agreed(agreed.slice(numKinds));
-    // all ranks end if one rank has no data left
+    // all ranks end the loop if any rank has no data left
     if (batches === undefined || numWithoutData! > 0 || isOver()) return undefined;
     const step: RunningStep<Batch> = {
       startMs,
@@ -267,7 +267,7 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
 
   /**
    * Enqueues the passes, and the update unless an extension refuses it. With `isLate`, the results are read
-   * later. Otherwise at once.
+   * later; otherwise they are read at once.
    */
   async #enqueue(step: RunningStep<Batch>, { isLate }: { readonly isLate: boolean }): Promise<StartedStep> {
     const { iteration, startMs } = step;

@@ -13,17 +13,17 @@ import { optimizerTensors, trainingState, weightTensors } from './training-state
 
 export interface SaveSettings {
   readonly directory: string;
-  /** Steps between checkpoints; undefined: save only at the end. */
+  /** The number of steps between checkpoints; undefined: a checkpoint is saved only at the end. */
   readonly interval: number | undefined;
   /** The number of checkpoints with the same `run` that are kept; undefined: all are kept. */
   readonly keepLast: number | undefined;
   /**
-   * The directory that this run owns, or a parent of this directory; only on rank 0. Without `owned` and
-   * `run`, checkpoints that name no run count as checkpoints of this run.
+   * The directory that this run owns: the directory of its checkpoints, or a parent. Only rank 0 passes it.
+   * If neither `owned` nor `run` is given, checkpoints that name no run count as checkpoints of this run.
    */
   readonly owned?: OwnedDirectory | undefined;
   /**
-   * The name of the run in checkpoints; only on rank 0. A resumed run keeps the name in the loaded
+   * The name of the run in checkpoints. Only rank 0 passes it. A resumed run keeps the name in the loaded
    * checkpoint. Default: the job name of the directory's owner.
    */
   readonly run?: string | undefined;
@@ -36,8 +36,8 @@ export interface SaveSettings {
   readonly inBackground?: boolean;
   readonly configuration: JsonObject;
   /**
-   * Called on rank 0 before each save, when the directory exists. It restores files next to the checkpoints,
-   * such as the tokenizer, in case the directory was deleted during the run.
+   * Rank 0 calls this function before each save, when the directory exists. The function restores files next
+   * to the checkpoints, such as the tokenizer, in case the directory was deleted during the run.
    */
   readonly prepareDirectory?: (() => Promise<void>) | undefined;
 }

@@ -197,7 +197,7 @@ function heldTensors(
       ),
     );
     if (boxes.length > 0) return boxes;
-    // other ranks hold the values: an empty box declares the parameter
+    // other ranks hold the values, so an empty box declares the parameter on this rank
     const none = all.map(({ start }) => ({ start, end: start }));
     const values = valuesIn(() => Tensor.empty({ shape: [0], dtype: 'float32', device }));
     return [logicalTensor({ ...box, slices: none, values, start: 0, size: 0 })];
@@ -207,8 +207,9 @@ function heldTensors(
 const listTrained = ({ ranges, isDivided }: ParameterStore) => ({ ranges, isDivided: () => isDivided });
 
 /**
- * The magnitude from which a weight is unusable. In float16 the model's copy of the weight becomes infinite;
- * in float32 and bfloat16 the square of the weight does. No forward pass then computes a finite loss.
+ * The magnitude from which on a weight is unusable, because no forward pass then computes a finite loss. With
+ * such a weight, the model's copy in float16 is infinite; in float32 and bfloat16, the square of the weight
+ * is infinite.
  */
 function weightLimit({ dtype }: ParameterStore): ValueLimit {
   return dtype === 'float16'
@@ -265,8 +266,8 @@ export function gradientTensors({ stores, groups }: ModelOptimizer): LogicalTens
 /**
  * Returns this rank's parts of the optimizer states, as `optimizer.STATE.NAME` (AdamW: `exp_avg` and
  * `exp_avg_sq`, Muon: `momentum_buffer`). The tensors are sorted by state, then by the order of the
- * parameters. The order does not depend on the optimizer rule that owns a state, so a resumed run with more
- * rules writes the same bytes. States of parameters, such as matmul precision states, follow last, under
+ * parameters. The order does not depend on the optimizer rule that owns a state, so that a resumed run with
+ * more rules writes the same bytes. States of parameters, such as matmul precision states, come last and have
  * similar names.
  */
 export function optimizerTensors(optimizer: ModelOptimizer): LogicalTensor[] {
@@ -391,8 +392,8 @@ export async function restoreCheckpoint(options: RestoreCheckpointOptions): Prom
 
 /**
  * Returns replica numbers. If several ranks hold the same parameter, the rank that saves it has number 0. If
- * all ranks of a store's group hold everything, the ranks take turns, so that each saves about the same
- * number of bytes.
+ * all ranks of a store's group hold all parameters, the parameters are divided among the ranks, so that each
+ * rank saves about the same number of bytes.
  */
 function replicaNumbers(
   parameters: readonly Parameter[],
@@ -424,7 +425,7 @@ function replicaNumbers(
   );
 }
 
-/** Returns the groups of ranks that hold the same part of a parameter, apart from the group of its store. */
+/** Returns the groups of ranks that hold the same part of a parameter, without the group of its store. */
 const listCopies = (
   { copiedOver, placement }: Parameter,
   groups: ParallelGroups,

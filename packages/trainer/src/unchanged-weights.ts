@@ -8,7 +8,8 @@ type Reason = 'overflow' | 'refused' | 'left out';
 const usualScale = 65_536;
 
 /**
- * Detects a run whose steps were all skipped. Every rank has an instance; all instances get the same steps.
+ * Detects a run whose steps were all skipped. Every rank has its own instance of this class, and all
+ * instances get the same steps.
  */
 export class UnchangedWeights {
   readonly #lossScaler: Pick<LossScaler, 'scale' | 'isDynamic'>;

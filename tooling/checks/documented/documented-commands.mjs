@@ -255,7 +255,7 @@ export function npmProblemsOfText(path, text) {
   );
 }
 
-/** Words before the name of a test that do not name a package. */
+/** Words that may stand before the name of a test in a sentence, and are not the name of a package. */
 const joining = new Set(['and', 'is', 'of', 'see', 'in', 'by', 'also', 'both', 'alone']);
 
 /**

@@ -285,9 +285,9 @@ struct Matmul {
   int64_t num_parts;  // parts that each sum over the inner dimension is split into
 };
 
-// The running sum of one element of a matmul. Without matrix units (float32) it is a sequence of fused
-// multiply-adds. With matrix units the terms of one step are added exactly, and toward_zero rounds the sum
-// after every step.
+// The running sum of one element of a matmul. In float32, which matrix units do not compute, it is a sequence
+// of fused multiply-adds. For other types, as in matrix units, the terms of one step are added exactly, and
+// toward_zero rounds the sum after every step.
 class RunningSum {
  public:
   explicit RunningSum(bool has_matrix_units) : has_matrix_units_(has_matrix_units) {}
@@ -362,8 +362,8 @@ int cublasLtMatmul(Handle handle, Description description, const void* alpha, co
   // Kernels read the bias 16 bytes at a time, but preferences have no attribute for the bias's alignment. On
   // a GPU, a misaligned address makes the device unusable for this process.
   if (reinterpret_cast<uintptr_t>(description->bias) % 16 != 0) return kExecutionFailed;
-  // cuBLASLt may still reject an algorithm that its heuristic returned. One epilogue with one type is
-  // rejected here, to test that callers handle this.
+  // cuBLASLt may still reject an algorithm that its heuristic returned. To test that callers handle this, one
+  // epilogue with one type is rejected here.
   if (description->epilogue == Epilogue::kBiasGradientB && layout_a->type == kReal16) return kUnsupported;
   const Matmul matmul = {*description, *layout_a, *layout_b, *layout_c, *layout_d, a, b, c, d,
                          *static_cast<const float*>(alpha), *static_cast<const float*>(beta),

@@ -103,8 +103,7 @@ void settle(uint64_t* barrier, BarrierState state) {
 // --- addresses
 
 // Returns the swizzled form of a shared memory address, for tensor maps and for matrix descriptors: the index
-// of the 16-byte unit within `bytes` (128, 64, 32) is XORed with the same number of address bits, from bit 7
-// on.
+// of the 16-byte unit within `bytes` (128, 64, 32) is XORed with as many address bits, starting at bit 7.
 uint32_t swizzled(uint32_t address, uint32_t bytes) {
   const uint32_t units = bytes / 16;
   return units <= 1 ? address : address ^ ((address >> 7 & (units - 1)) << 4);
@@ -115,10 +114,11 @@ uint32_t address_of(const void* shared) {
   return static_cast<uint32_t>(static_cast<const unsigned char*>(shared) - static_cast<unsigned char*>(dynamic_shared()));
 }
 
-// Returns shared memory as asynchronous work sees it. Asynchronous work reads through another proxy than
-// threads, and sees a thread's stores only after that thread's fence. So a second copy of the memory holds
-// the visible bytes, and every read compares the two. The emulated fence makes the stores of all threads
-// visible. Therefore a fence that only one thread lacks is detected only if that thread stores last.
+// Returns the content of shared memory that asynchronous work can see. Asynchronous work reads through
+// another proxy than threads, and sees a thread's stores only after that thread's fence. Therefore a second
+// copy of the memory contains the bytes that are visible to asynchronous work, and every read compares both
+// copies. The emulated fence makes the stores of all threads visible. Therefore a fence that only one thread
+// lacks is detected only if that thread stores last.
 unsigned char* visible_at(const void* shared) {
   std::vector<unsigned char>& visible = work().visible;
   if (visible.empty()) visible.assign(dynamic_shared_bytes(), kUnwritten);
@@ -134,8 +134,8 @@ void check_dynamic(const void* shared, size_t bytes, size_t alignment, Site site
 
 uint32_t bytes_of_box(const TensorMapFacts& map) { return map.box[0] * map.box[1] * map.box[2] * map.element_bytes; }
 
-// Fails if shared memory has stores without a fence. On a GPU, such stores may reach memory after the bytes
-// of a copy that starts later.
+// Fails if threads have stored to this shared memory without a fence. On a GPU, such stores may reach memory
+// after the bytes of a copy that starts later.
 void check_overwritten(const void* shared, size_t bytes, Site site) {
   const auto* const stored = static_cast<const unsigned char*>(shared);
   const unsigned char* const visible = visible_at(shared);
@@ -201,9 +201,9 @@ Matrix decode(uint64_t descriptor, bool is_k_major, Site site) {
 }
 
 // Returns the byte position of element (row, k), where `row` is in dimension M or N and k is below 16. The
-// layouts are the canonical ones of the PTX ISA. K-major: rows along k have `swizzle` bytes and form groups
-// of 8, `stride` bytes apart. MN-major: rows along M or N have swizzle / 2 elements; the next elements are
-// `leading` bytes further, and groups of 8 in k are `stride` bytes apart.
+// layouts are the canonical layouts of the PTX ISA. K-major: rows along k have `swizzle` bytes and form
+// groups of 8, `stride` bytes apart. MN-major: rows along M or N have swizzle / 2 elements; the next elements
+// are `leading` bytes further, and groups of 8 in k are `stride` bytes apart.
 uint32_t address_in(const Matrix& matrix, bool is_k_major, int row, int k) {
   const uint32_t r = static_cast<uint32_t>(row), c = static_cast<uint32_t>(k), width = matrix.swizzle / 2;
   const uint32_t offset = is_k_major ? r / 8 * matrix.stride + r % 8 * matrix.swizzle + 2 * c
@@ -217,7 +217,8 @@ float widened(uint16_t bits, Operand type) {
 
 constexpr Site kWgmma = {"wgmma", "", 0};
 
-// Shared memory as a matmul reads it: reading a byte that was stored without a fence is an error.
+// A view of shared memory for matmuls. It reports an error if a matmul reads a byte that was stored without a
+// fence.
 struct SharedView {
   const unsigned char* stored = shared_at(0);
   const unsigned char* visible = visible_at(stored);

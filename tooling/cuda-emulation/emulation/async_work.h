@@ -1,11 +1,11 @@
 // Work that is asynchronous to the threads of a block on Hopper: barriers that count arrivals and bytes
 // (mbarrier), copies of boxes of a tensor (cp.async.bulk.tensor), and matmuls of warp groups (wgmma). Kernels
 // use it through hopper.h. On a GPU, each operation happens at an undefined time between its start and the
-// wait for it. In the emulation, the order of threads (set_order) decides: immediately in ascending order, as
-// late as possible in descending order, and at a random time in shuffled order. So the emulation reveals a
-// matmul that starts before its operands have arrived, or a tile that is released while a matmul reads it:
-// the results are wrong, because the target of a copy is NaN until the copy happens. A phase that never ends
-// is reported like any deadlock.
+// wait for it. In the emulation, this time depends on the order of threads (set_order): an operation happens
+// immediately in ascending order, as late as possible in descending order, and at a random time in shuffled
+// order. So the emulation reveals a matmul that starts before its operands have arrived, or a tile that is
+// released while a matmul reads it: the results are wrong, because the target of a copy is NaN until the copy
+// happens. A phase that never ends is reported like any deadlock.
 #pragma once
 
 #include <cstdint>

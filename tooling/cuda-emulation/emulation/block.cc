@@ -140,7 +140,7 @@ void report_deadlock() {
   record_failure(message);
 }
 
-// Runs each runnable thread of a warp until it must wait; returns whether there was one.
+// Runs each runnable thread of a warp until it must wait. Returns true if there was a runnable thread.
 bool run_warp(int warp, const std::vector<int>& lanes) {
   Machine& m = machine();
   Resident& b = block();
@@ -178,8 +178,8 @@ void begin_block() {
   }
 }
 
-// Runs the threads of one warp until all wait for other warps, then the next warp; in shuffled order, it
-// sometimes changes to another warp earlier. Returns when no thread of the block can continue.
+// Runs the threads of one warp until all of them wait for other warps, then runs the next warp. In shuffled
+// order, it sometimes changes to another warp earlier. Returns when no thread of the block can continue.
 void run_threads() {
   Machine& m = machine();
   const int num_warps = (block().num_threads + 31) / 32;
@@ -194,7 +194,8 @@ void run_threads() {
         progress |= warp_progress;
       } while (warp_progress && !m.failed && !(shuffled && m.random() % 4 == 0));
     }
-    // work that is pending when a block ends is not executed: no thread would wait for it on a GPU either
+    // work that is still pending when a block ends is not executed, because on a GPU no thread would wait for
+    // this work either
     progress = progress || (!all_ended() && do_async_work());
   }
   block().current = -1;
@@ -234,14 +235,14 @@ bool check_launch(Dimensions grid, Dimensions block, size_t dynamic_bytes) {
 
 // --- the blocks of a grid
 
-// Makes a block the running one.
+// Makes `resident` the running block.
 void enter(Resident& resident) {
   machine().running = &resident;
   blockIdx = resident.index;
   select_async_work(resident.slot);
 }
 
-// Makes room for a block and enters it.
+// Puts a block into a free slot and enters it.
 void start_block(int number, size_t dynamic_bytes, std::vector<Resident*>* residents) {
   const auto is_free = [&](const Resident& one) { return std::find(residents->begin(), residents->end(), &one) == residents->end(); };
   int slot = 0;
@@ -259,9 +260,9 @@ void start_block(int number, size_t dynamic_bytes, std::vector<Resident*>* resid
   begin_block();
 }
 
-// Returns the block to run next: one of `residents`, or null for a new block, if one is left. Ascending order
-// chooses the first resident of the grid. Descending order chooses the last one, so that blocks which let
-// others run get as far apart as possible. Shuffled order chooses any block.
+// Returns the block to run next: one of `residents`, or null to start a new block, if any block has not
+// started yet. Ascending order chooses the first resident of the grid. Descending order chooses the last
+// resident, so that some blocks are as far ahead of others as possible. Shuffled order chooses any block.
 Resident* choose_block(const std::vector<Resident*>& residents, bool is_one_left) {
   std::vector<Resident*> able = residents;
   if (is_one_left && able.size() < kMostResidents) able.push_back(nullptr);
@@ -377,8 +378,8 @@ void* static_shared(const void* key, size_t bytes, size_t alignment) {
   b.static_bytes += bytes;
   const Site site = {"a shared array", "", 0};
   if (b.static_bytes > kStaticBytes) fail(site, "%zu bytes of static shared memory, at most %zu", b.static_bytes, kStaticBytes);
-  // Dynamic memory follows static memory, aligned. A launch needs no request if both together have at most 48
-  // KB, but launch() decides by the dynamic bytes alone.
+  // Dynamic memory follows static memory, aligned. On a GPU, a launch need not request a larger limit if both
+  // together have at most 48 KB, but launch() checks only the dynamic bytes.
   const size_t all = (b.static_bytes + kDynamicAlignment - 1) / kDynamicAlignment * kDynamicAlignment + b.dynamic_bytes;
   const size_t limit = b.dynamic_bytes > kStaticBytes ? kSharedBytes : kStaticBytes;
   if (b.dynamic_bytes > 0 && all > limit) {

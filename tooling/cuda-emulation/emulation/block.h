@@ -43,7 +43,7 @@ bool run_grid(const char* kernel, Dimensions grid, Dimensions block, size_t dyna
               void* argument);
 // Returns the error of the last run that failed; empty if none has failed since clear_error().
 const char* error();
-// Returns the name, as in its launch, of the kernel that ran last.
+// Returns the name of the kernel that ran last, as it was written in the launch.
 const char* last_kernel();
 void clear_error();
 
@@ -53,8 +53,8 @@ void clear_error();
 [[noreturn]] void fail(Site site, const char* format, ...) __attribute__((format(printf, 2, 3)));
 int lane();
 int thread_number();  // in its block
-// happens_now returns whether asynchronous work (async_work.h) happens immediately. draw returns the index,
-// below `count`, of the pending item that happens first.
+// happens_now returns true if asynchronous work (async_work.h) must happen immediately. draw returns the
+// index, below `count`, of the pending item that must happen first.
 bool happens_now();
 uint32_t draw(uint32_t count);
 // A phase of one of Hopper's barriers; `barrier` is the barrier's address in shared memory.
@@ -67,8 +67,8 @@ void wait_for_event(const Event& event, Site site);
 void wake_waiters(const void* barrier);
 // Increments a counter in global memory and returns its old value (the ticket). The thread may then let other
 // blocks run, so that several blocks take tickets; a few blocks are resident at a time. In ascending order of
-// threads, it never lets others run. In descending order it always does, and the block that has begun last
-// runs as far as it can. In shuffled order it sometimes does.
+// threads, it never lets other blocks run. In descending order, it always does, and the block that has begun
+// last runs as far as it can. In shuffled order, it sometimes does.
 uint32_t take_ticket(uint32_t* counter, Site site);
 // Waits until `num_threads` threads (0: all of the block) wait at barrier `barrier`.
 void wait_at_barrier(int barrier, int num_threads, Site site);

@@ -17,8 +17,8 @@ bool give_memory_back(void* data);
 // Returns the owner of the `bytes` bytes at `data`. A range in which an allocation ends has no owner.
 Owner owner_of(const void* data, size_t bytes);
 
-// Forbids (is_kept) or allows host access to device memory from here on. Code within a DeviceMemoryInReach
-// may always access it; any other access ends the process with a message.
+// From now on, forbids (is_kept) or allows the host to access device memory. Code within a
+// DeviceMemoryInReach may always access it; any other access ends the process with a message.
 void keep_from_host(bool is_kept);
 
 class DeviceMemoryInReach {

@@ -25,8 +25,8 @@ namespace {
 // A fiber's stack also holds the values that a kernel has in registers on a GPU. These are at most 255
 // registers of 4 bytes, and several times that in a build without optimisation.
 constexpr size_t kStackBytes = 256 << 10;
-// Stacks begin at different lines of a page: otherwise the stacks of a warp, each used only briefly, would
-// evict each other from the first-level cache.
+// Stacks begin at different lines of a page: otherwise the stacks of a warp, of which only the beginnings are
+// used, would evict each other from the first-level cache.
 constexpr size_t kLineBytes = 64, kStaggerBytes = 17 * kLineBytes, kNumStaggers = 32;
 
 // The saved state of a fiber, or of the thread that resumed it, while the other one runs.

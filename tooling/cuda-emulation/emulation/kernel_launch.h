@@ -1,5 +1,5 @@
 // Emulates backends/cuda/launch.h of @mtl/kernels without a GPU: a launch runs the kernel's threads one after
-// the other (block.h). Only that header includes this one.
+// the other (block.h). Only that header includes this file.
 #pragma once
 
 #include <cstdlib>

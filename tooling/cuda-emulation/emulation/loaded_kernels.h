@@ -6,7 +6,7 @@
 namespace mtl::emulation {
 
 void load(const void* kernel);
-// Returns true if some kernels are loaded, but this one is not.
+// Returns true if some kernels are loaded, but not `kernel`.
 bool is_left_out(const void* kernel);
 
 }  // namespace mtl::emulation

@@ -90,7 +90,7 @@ inline Thread& current() { return *block().threads[block().current]; }
 // Returns the name of a position, for messages of threads that end.
 const char* name_of(Site site);
 
-// Suspends the running thread until another one resets its state.
+// Suspends the running thread until another thread resets its state.
 void wait(Wait what, Site site);
 
 }  // namespace mtl::emulation

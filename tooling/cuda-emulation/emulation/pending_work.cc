@@ -16,7 +16,8 @@
 namespace mtl::emulation {
 namespace {
 
-// One record of an event: waiters wait for this record even if the event is recorded again later.
+// One recording of an event. A wait that refers to this recording does not change if the event is recorded
+// again later.
 struct Mark {
   cudaStream_t stream;
   bool is_done = false, was_asked = false;
@@ -47,8 +48,8 @@ struct Pending {
   cudaError_t failure = cudaSuccess;
 };
 
-// The lock that is held while work is executed, so that one kernel runs at a time. Recursive, because a
-// thread that waits for work executes the work of other streams.
+// The lock that is held while work is executed, so that one kernel runs at a time. The lock is recursive,
+// because executing work may require a wait, during which the same thread executes the work of other streams.
 std::recursive_mutex& mutex() {
   static auto* one = new std::recursive_mutex();
   return *one;
@@ -193,8 +194,8 @@ cudaError_t elapsed(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
   return cudaSuccess;
 }
 
-// Reports that an event is not complete only at the first query, so that a caller that polls sees it complete
-// eventually.
+// Reports only at the first query that an event is not complete, so that a caller that polls does not wait
+// forever.
 cudaError_t query_event(cudaEvent_t event) {
   const Lock lock(mutex());
   if (event->last == nullptr || event->last->is_done) return pending().failure;

@@ -21,7 +21,7 @@
 namespace mtl::emulation {
 
 enum class Pace { kAtOnce, kLate, kDrawn };
-// The mode in MTL_EMULATION_STREAMS, unless a test sets another one. Setting a mode first executes all
+// The mode in MTL_EMULATION_STREAMS, unless a test sets another mode. Setting a mode first executes all
 // pending work.
 Pace pace();
 void set_pace(Pace pace, uint32_t seed = 0);
@@ -40,8 +40,8 @@ void record(cudaEvent_t event, cudaStream_t stream);
 void wait_for(cudaStream_t stream, cudaEvent_t event);
 cudaError_t finish_event(cudaEvent_t event);
 cudaError_t query_event(cudaEvent_t event);
-// Returns the time between two events of a stream. If the work between them declares the time that it takes
-// on a device, that time is returned. Otherwise the time between the events in the emulation.
+// Returns the time between two events of a stream. If the work between the events declares the time that it
+// takes on a device, returns this time. Otherwise returns the time between the events in the emulation.
 cudaError_t elapsed(float* milliseconds, cudaEvent_t start, cudaEvent_t end);
 
 }  // namespace mtl::emulation

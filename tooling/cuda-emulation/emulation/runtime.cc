@@ -81,7 +81,7 @@ bool is_idle() {
 }
 
 // The error that the next cudaGetLastError of this thread returns. Every failed call sets it, even if the
-// caller has read the call's status. The next kernel launch would return it as its own error.
+// caller has read the call's status. If no code reads it, the next kernel launch returns it as its own error.
 thread_local cudaError_t last_error = cudaSuccess;
 cudaError_t noted(cudaError_t error) {
   if (error != cudaSuccess) last_error = error;
@@ -221,14 +221,14 @@ cudaError_t cudaMemcpyAsync(void* destination, const void* source, size_t bytes,
   const bool from_pageable = owner_of(source, bytes) == Owner::kPageable;
   const bool to_pageable = owner_of(destination, bytes) == Owner::kPageable;
   if (!from_pageable && !to_pageable) return noted(enqueue(stream, copy));
-  // With pageable memory, a graph would use the contents that the memory has at the launch, instead of its
-  // contents at this call.
+  // if the memory is pageable, a graph would use the contents that the memory has at the launch, and not the
+  // contents at this call
   if (stream != nullptr && breaks_capture(stream)) return noted(cudaErrorStreamCaptureUnsupported);
   if (to_pageable) {
     const cudaError_t error = enqueue(stream, copy);
     return noted(error == cudaSuccess ? mtl::emulation::finish(stream) : error);
   }
-  // the driver copies pageable memory to its own memory before the call returns
+  // the driver copies pageable memory into its own memory before the call returns
   const auto* const first = static_cast<const char*>(source);
   return noted(enqueue(stream, [destination, taken = std::vector<char>(first, first + bytes)] {
     return std::memcpy(destination, taken.data(), taken.size()), cudaSuccess;

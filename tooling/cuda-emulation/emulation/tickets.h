@@ -1,5 +1,5 @@
 // Emulates the function of backends/cuda/instructions/tickets.h of @mtl/kernels without a GPU. Only that
-// header includes this one.
+// header includes this file.
 #pragma once
 
 #include "backends/cuda/instructions/tickets.h"

@@ -52,7 +52,7 @@ function randomize(memory) {
   let state = words.length | 1;
   for (let index = 0; index < words.length; index++) {
     state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
-    // this mask makes every number finite, because it clears a bit of the exponent
+    // the mask clears a bit of the exponent, so that every number is finite
     words[index] = state & 0xbfffffff;
   }
 }

@@ -1,6 +1,6 @@
-// Prints, as Markdown, the errors of each set, separately for fitted and held-out rows. Also prints for every
-// row the parts of the predicted time. Usage: npm run dev -- papers-steps, or npm run dev -- papers-steps
-// TEXT for the sets whose names contain TEXT, such as FSDP
+// Prints, as Markdown, the errors of each set, separately for fitted and held-out rows. Also prints, for
+// every row, the components of the predicted time. Usage: npm run dev -- papers-steps, or npm run dev --
+// papers-steps TEXT for the sets whose names contain TEXT, such as FSDP
 import { axisFacts, communicationParts } from '@mtl/layout';
 import { predictStepTime, type StepBreakdown } from '../../../packages/cost-model/src/index.js';
 import { stepOfRow, summarizeErrors } from '../../../packages/cost-model/test/support/measured-row.js';

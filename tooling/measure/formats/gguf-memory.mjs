@@ -1,7 +1,7 @@
 // Converts a model with 8 billion parameters to GGUF with mtl convert, and prints its peak memory. The exit
 // status is 1 if the peak is over 2 GB, or if the file and the model have different values.
 //   --dtype NAME   as for mtl convert [q4_0]
-//   --layers N     fewer than the 32 of the model, to be quick: embedding and head are what is large
+//   --layers N     fewer layers than the model's 32, to save time; the largest matrices are embedding and head
 //   --folder DIR   a disk with room for the GGUF file: 5 GB for q4_0 [a temporary folder]
 // The model is a Llama with Llama 3's sizes in bfloat16, as sparse files. Its weights are holes, which are
 // zeros and take no disk space, except the first and last rows of some matrices.

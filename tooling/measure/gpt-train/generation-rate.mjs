@@ -1,8 +1,8 @@
 /**
  * Measures how fast a GPT generates one sequence (or several at once), against the rate at which the same
- * process reads memory: a token reads all weights once, so that the ratio of the two rates says how much is
- * left to gain. The weights are random. Groups of tokens and sums over a tensor of 1 GiB, which no cache
- * holds, are timed in turns.
+ * process reads memory: because a token reads all weights once, the ratio of the two rates shows how much
+ * faster generation could become. The weights are random. Groups of tokens alternate with sums over a tensor
+ * of 1 GiB, which is larger than any cache, and both are timed.
  *   npm run dev -- generation-rate [--preset gpt2-124m] [--dtype float32 --dtype bfloat16] [--threads 2]
  *     [--sequences 1] [--prompt 8] [--groups 12] [--tokens 8] [--profile]
  * The operations alone are timed by an observer, without which a token is a recorded graph: the sum adds, for

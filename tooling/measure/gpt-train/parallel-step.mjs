@@ -40,8 +40,8 @@ const one = `one process, ${ranks} threads`;
 const distributed = `dp ${ranks}, distributed optimizer`;
 const accumulating = `${one}, ${numMicroBatches} micro-batches`;
 /**
- * The layouts. Each has the layout of its comparison, and the share of time that is left after its pipeline
- * bubble.
+ * The layouts. Each names the layout with which it is compared, and the share of time that its pipeline
+ * bubble does not take.
  */
 const allLayouts = [
   { name: one, numProcesses: 1, flags: ['--threads', ranks] },

@@ -20,9 +20,15 @@ const numRanks = 4;
 const [numSteps, savedStep] = [10, 8];
 /** The most of one process's parameters, gradients and moments that a rank may have. */
 const largestShare = 0.3;
-/** A rank needs this in addition to its tensors: Node.js, its libraries and buffers of messages. */
+/**
+ * The memory that a rank needs in addition to its tensors: for Node.js, its libraries, and buffers of
+ * messages.
+ */
 const bytesOfProcess = 0.5e9;
-/** Numbers of a step that metrics read after the next one has begun; a dry run has no metrics. */
+/**
+ * The memory for numbers of a step that metrics read after the next step has begun. A dry run does not count
+ * it, because it has no metrics.
+ */
 const bytesOfMetrics = 4096;
 
 const sizes = {

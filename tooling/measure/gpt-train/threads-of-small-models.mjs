@@ -3,8 +3,8 @@
  * Compares the training step of small GPTs on one thread and on several threads. Blocks of steps alternate,
  * so that both run under the same conditions. Each line of output is a pair of blocks: model FLOPs of a
  * micro-batch, milliseconds of a step (median and least of the block) on 1 and on N threads, and the number
- * of cores that other processes used meanwhile. First compares the losses, so that only equal computations
- * are timed.
+ * of cores that other processes used in the meantime. First compares the losses, so that only equal
+ * computations are timed.
  *   npm run dev -- threads-of-small-models --threads 2 --pairs 10 --block-ms 250 > pairs.jsonl
  */
 import { readFileSync } from 'node:fs';

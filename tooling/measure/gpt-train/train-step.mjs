@@ -59,7 +59,7 @@ const { values } = parseArgs({
     /** Micro-batches of a step on each data-parallel rank. */
     'micro-batches': { type: 'string', default: '1' },
     'sequence-parallel': { type: 'boolean', default: false },
-    /** Megatron-LM's name of a store of parameters. */
+    /** Megatron-LM's name for a store of parameters. */
     sharding: { type: 'string', default: 'no_shard' },
     /** The dtype of both moments of AdamW. */
     states: { type: 'string', default: 'float32' },
@@ -243,7 +243,8 @@ for await (const { iteration, stepMs: hostStepMs, loss } of trainer) {
   synchronize(device);
   const finished = performance.now();
   readMs += finished - returned;
-  // a GPU still computes the update when the trainer's step ends. The program for PyTorch also waits for it
+  // when the trainer's step ends, a GPU is still computing the update; the program for PyTorch also waits for
+  // the update
   const stepMs = device === 'cuda' ? finished - stepStart : hostStepMs;
   const now = kernelSeconds();
   losses.push(Number(loss.toFixed(5)));

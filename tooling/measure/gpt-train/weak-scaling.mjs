@@ -78,8 +78,9 @@ for (const each of rows) {
     `${name} ${ranks} ${`${(params / 1e6).toFixed(0)} M`.padStart(11)} ${computeRate(each).toFixed(4).padStart(17)} ` +
       `${`${((100 * computeRate(each)) / computeRate(rows[0])).toFixed(0)} %`.padStart(11)}  ${each.paper}`,
   );
-  // the same model on the same samples has the same loss. With small initial weights, this is the loss of
-  // guessing within 5 %, because the logits' variance of 0.02^2 x hidden size adds half its value
+  // the same model on the same samples has the same loss. With small initial weights, this loss is within 5 %
+  // of the loss of guessing, because the variance of the logits, 0.02^2 x hidden size, adds half its value to
+  // the loss
   const twin = fitting.find(({ model, batch }) => model === each.model && batch === each.batch);
   const difference = Math.abs(losses[0] / runs.get(twin.name)[0].losses[0] - 1);
   if (difference <= tolerance && Math.abs(losses[0] / Math.log(vocabulary) - 1) < 0.05) continue;

@@ -98,7 +98,7 @@ function check(dtype) {
     return [...call.output.toArray(), ...call.qkvGradient.toArray()];
   });
   const difference = Math.max(...results[0].map((value, index) => Math.abs(value - results[1][index])));
-  // float32: sums of 150 terms of size 1; bfloat16: probabilities and results rounded to 8 bits
+  // float32: sums of 150 terms of size 1; bfloat16: probabilities and results are rounded to 8 bits
   const allowed = dtype === 'float32' ? 2e-5 : 6e-2;
   if (!(difference <= allowed)) throw new Error(`${dtype}: off by ${difference}, allowed ${allowed}`);
 }

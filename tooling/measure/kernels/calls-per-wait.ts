@@ -1,4 +1,4 @@
-/** Seconds of work compared with which a wait of some 10 us is negligible. */
+/** Seconds of work that make a wait of some 10 us negligible. */
 const enoughSeconds = 0.01;
 const mostCalls = 50;
 

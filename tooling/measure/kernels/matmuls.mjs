@@ -164,7 +164,7 @@ for (const shapes of options.shapes.split(',')) {
         for (const [i, answer] of answers.entries()) seconds[i].push(answer);
       }
       const flops = 2 * batch * rows * columns * inner;
-      // a library that cannot compute this matmul returns -1
+      // a library returns -1 if it cannot compute this matmul
       const medians = seconds.map(median).map((value) => (value < 0 ? Number.POSITIVE_INFINITY : value));
       const ratio = Math.min(...medians.slice(1)) / medians[0];
       row(name, [...medians.map((value) => formatRate(flops, value)), ratio.toFixed(2)]);

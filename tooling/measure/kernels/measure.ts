@@ -19,7 +19,10 @@ const isGpu = device === 'cuda' && !isDryRun;
 /** The seconds of a run. On a GPU, a value is the mean of consecutive runs. */
 export interface Timing {
   readonly median: number;
-  /** The fastest run, which other programs have disturbed least. Comparisons use it. */
+  /**
+   * The time of the fastest run. Comparisons use it, because other programs have disturbed this run the
+   * least.
+   */
   readonly best: number;
 }
 

@@ -54,8 +54,9 @@ const rows: Row[] = [];
 const countElements = (spec: TensorSpec): number => spec.shape.reduce((product, size) => product * size, 1);
 
 /**
- * Returns a tensor with distribution N(0, scale). All threads of the host make it, because JavaScript would
- * take a minute for the logits, and a single thread ten seconds for each tensor of a feed-forward layer.
+ * Returns a tensor with distribution N(0, scale). All threads of the host compute it, because JavaScript
+ * would need a minute for the logits, and a single thread would need ten seconds for each tensor of a
+ * feed-forward layer.
  */
 function normalTensor(
   { shape, scale = 1 }: TensorSpec,
@@ -98,8 +99,8 @@ function expectReferenceValues(opCase: OpCase, dtype: DType, make: typeof makeLa
 }
 
 /**
- * The operations, with dtype and kernels, whose parity cases have been checked. They are checked once, not
- * for each size.
+ * The operations (with dtype and kernels) whose parity cases have already been checked. Each is checked once,
+ * and not again for each size.
  */
 const checkedOperations = new Set<string>();
 
@@ -197,8 +198,8 @@ afterAll(() => {
 const attentionVariable = process.env.MTL_CUDA_ATTENTION;
 
 /**
- * Returns true if a GPU may have chosen kernels for its architecture. Returns false if the run names the
- * kernels.
+ * Returns true if an operation may run with kernels that exist only for the GPU's architecture. Returns false
+ * if MTL_CUDA_ATTENTION selects the kernels.
  */
 function hasOwnKernels({ operation }: OpCase, dtype: BenchmarkDType): boolean {
   const isAttention = /^(?:packed_)?attention_(?:forward|backward)$/.test(operation);

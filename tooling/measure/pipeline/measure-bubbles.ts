@@ -18,8 +18,8 @@ const sizes = [8, 16];
 const passMs = Number(process.argv[2] ?? 50);
 const numSteps = Number(process.argv[3] ?? 3);
 /**
- * The largest allowed difference between measured and simulated bubble, and the least gain of interleaving
- * with 8 micro-batches.
+ * The largest allowed difference between the measured and the simulated bubble, and the smallest gain that
+ * interleaving must have with 8 micro-batches.
  */
 const [mostOff, leastGain] = [0.1, 0.1];
 /**
@@ -42,9 +42,9 @@ const kinds: readonly (readonly [schedule: string, numChunks?: number])[] = [
 const leastIdleMs = 14;
 
 /**
- * Increases the duration of passes until ranks idle enough. With every schedule, the executor, messages and
- * late wake-ups cost about 0.25 ms a pass. In schedules with a small bubble (zero-bubble, or many chunks),
- * this would be a large part of the bubble.
+ * Increases the duration of passes until ranks idle enough. In every schedule, a pass takes about 0.25 ms
+ * longer because of the executor, messages and late wake-ups. In schedules with a small bubble (zero-bubble,
+ * or many chunks), this would be a large part of the bubble.
  */
 function withEnoughIdleTime(timedCase: TimedCase): TimedCase {
   const schedule = makeSchedule(timedCase, timedCase.numMicroBatches);
@@ -118,7 +118,7 @@ for (const row of [head, ...rows]) {
   console.log(row.map((cell, column) => cell.padStart(widths[column]!)).join('  '));
 }
 for (const numMicroBatches of sizes) {
-  // the unit is a pass of a complete stage, which has the same layers for any number of chunks
+  // the unit of time is a pass of a complete stage, which has the same layers for any number of chunks
   const measureTime = (schedule: string, chunks: number): number => {
     const found = results.find(
       (result) =>

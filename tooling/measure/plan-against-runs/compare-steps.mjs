@@ -1,4 +1,7 @@
-/** Steps in which memory is allocated, primitives are made and files are first read. */
+/**
+ * The number of first steps that are not timed: in these, memory is allocated, primitives are made and files
+ * are first read.
+ */
 const numWarmUpSteps = 4;
 
 const quantile = (sorted, part) => {
@@ -74,8 +77,8 @@ export function comparisonTable(rows) {
 }
 
 /**
- * Returns true if the errors in the table are within the targets: for time a median of 10 % and at most 20 %,
- * for memory 1 %.
+ * Returns true if the errors in the table are within the targets: for time, a median of at most 10 % and a
+ * maximum of 20 %; for memory, 1 %.
  */
 export function isWithinBars(rows) {
   const errors = rows.map(({ predicted, measured }) => computeErrors(predicted, measured));

@@ -46,8 +46,7 @@ const plans = {
   512: { samples: 4, microBatches: [1, 2, 4] },
 };
 /**
- * The bounds within which both sides' losses and gradient norms may differ: the design's bounds against
- * PyTorch.
+ * The bounds within which both sides' losses and gradient norms may differ, by precision.
  */
 const bounds = { float32: { loss: 1e-5, norm: 1e-4 }, bfloat16: { loss: 2e-3, norm: 2e-2 } };
 const threads = Number(values.threads);

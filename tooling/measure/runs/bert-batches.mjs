@@ -9,9 +9,10 @@ import { createTokenizer, trainWordPiece, writeTokenizerJson } from '@mtl/tokeni
 const vocabularySize = 8192;
 
 /**
- * Opens BERT samples with the padding that they have in a training run. `corpus`: a text file with its
- * paragraphs as documents. They are so short that most samples end early. Default: the addresses, which fill
- * all samples except the samples that the mapping shortens at random.
+ * Opens BERT samples with the padding that they have in a training run. `corpus`: a text file whose
+ * paragraphs are the documents. Paragraphs are so short that most samples do not fill their sequence.
+ * Default: the bundled addresses, which fill all samples except the samples that the mapping shortens at
+ * random.
  */
 export async function openBertSamples({ directory, sequenceLength, numSamples, corpus }) {
   const files = corpus === undefined ? defaultCorpusFiles() : [corpus];

@@ -41,8 +41,7 @@ const goals = {
   memory: 0.8,
 };
 /**
- * The bounds within which losses and gradient norms of the first step may differ: the design's bounds against
- * PyTorch.
+ * The bounds within which losses and gradient norms of the first step may differ, by precision.
  */
 const bounds = { float32: { loss: 1e-5, norm: 1e-4 }, bfloat16: { loss: 2e-3, norm: 2e-2 } }[dtype];
 const [threads, loraRank] = [Number(values.threads), Number(values['lora-rank'])];

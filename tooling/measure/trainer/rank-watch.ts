@@ -2,8 +2,8 @@
 // milliseconds of the slowest rank for a report and its record in metrics.jsonl, after checking the report.
 // Fails if reports at their usual interval take 0.1 % of the steps or more. The first reports, for which
 // Node.js has not compiled the code yet, and the last report, which waits for all ranks, are listed
-// separately, because they occur only once per run. Medians of reports count, because a time slice of another
-// process takes longer than a report.
+// separately, because they occur only once per run. The result is a median of reports, because a time slice
+// of another process takes longer than a report.
 import { mkdtempSync, rmSync } from 'node:fs';
 import { availableParallelism, loadavg, tmpdir } from 'node:os';
 import { join } from 'node:path';

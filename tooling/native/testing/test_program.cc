@@ -30,7 +30,8 @@ bool is_chosen(const char* name, int num_texts, char** texts) {
   return false;
 }
 
-// Fails if no test name contains one of the texts. Otherwise a renamed test would silently no longer run.
+// Fails if a text is not contained in any test name. Without this check, a renamed test would silently no
+// longer run.
 void expect_tests_for(int num_texts, char** texts) {
   for (int text = 0; text < num_texts; ++text) {
     bool is_found = false;

@@ -8,7 +8,7 @@ struct Registration {
   Registration(const char* name, void (*body)());
 };
 
-// Counts a failure, from any thread; prints the first ones.
+// Counts a failure, from any thread. The first failures are printed.
 void report_failure(const char* file, int line, const char* expression);
 
 struct TestProgram {
@@ -17,8 +17,8 @@ struct TestProgram {
   void (*at_end)() = nullptr;
 };
 
-// Runs the tests whose names contain one of the arguments, all tests without arguments, or one of several
-// shares of all tests (`--share 0 2`: the first of two). Returns the result of main: 0 if each argument
+// Runs the tests whose names contain one of the arguments; without arguments, runs all tests. With
+// `--share 0 2`, runs the first of two shares of all tests. Returns the result of main: 0 if each argument
 // matches a test and no test failed.
 int run_tests(int argc, char** argv, const TestProgram& program = {});
 

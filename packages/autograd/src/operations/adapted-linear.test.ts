@@ -50,7 +50,7 @@ function fusedProjection() {
 
 const factor = 0.75;
 
-/** Returns the rows of the weight [G, R + 2, D] that a row of an adapter's B adds to. */
+/** Returns the rows of the weight [G, R + 2, D] to which a row of an adapter's B is added. */
 function listRows({ up, outputs }: LinearAdapter): number[] {
   const [, parts] = outputs!;
   return Array.from({ length: up.size / up.shape.at(-1)! }, (_, row) => {
@@ -162,7 +162,7 @@ function runMerged({ base, added }: Pick<ReturnType<typeof runAdapted>, 'base' |
   return result;
 }
 
-// float64: rounding of sums of a few dozen numbers
+// float64; the bound is the rounding of sums of a few dozen numbers
 const precision = 12;
 const expectClose = (actual: readonly number[], expected: readonly number[]): void => {
   expect(actual.length).toBe(expected.length);
@@ -181,7 +181,7 @@ describe('adaptedLinear', () => {
     expectClose(adapted.output, merged.output);
     expectClose(adapted.inputGradient, merged.inputGradient);
     expect(adapted.hasWeightGradient).toBe(false);
-    // dA = scale B^T dW and dB = scale dW A^T, of the rows of the adapter
+    // the expected gradients are dA = scale B^T dW and dB = scale dW A^T, for the rows of the adapter
     adapted.added.forEach(({ rows }, which) => {
       const { a, b } = adapted.factors[which]!;
       const rank = a.length / I;
@@ -210,7 +210,7 @@ describe('adaptedLinear', () => {
     ];
     expect(halves).toEqual(once);
     expect(once.output).not.toEqual(without.output);
-    // the output is linear in the input, and the part of the adapters is linear in each of their factors
+    // the output is linear in the input, and the adapters' contribution is linear in A and in B
     const base = runMerged({ base: once.base, added: [] }).output;
     const gradient = outputGradient();
     const ofOutput = gradient.toArray();
@@ -244,7 +244,7 @@ describe('adaptedLinear', () => {
   });
 
   it('drops features of the input for all adapters alike, and not for the layer', () => {
-    // almost every feature is dropped: only the layer's own output remains
+    // almost every feature is dropped, so that only the layer's own output remains
     const { output, base, gradients } = runAdapted({ dropout: { probability: 0.9999999, key: [1, 2] } });
     expectClose(output, runMerged({ base, added: [] }).output);
     for (const gradient of gradients) expect(gradient.every((value) => value === 0)).toBe(true);

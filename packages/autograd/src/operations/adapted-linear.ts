@@ -32,8 +32,8 @@ export interface LinearAdapter {
   /** B, [outputs of the box, in one or more dimensions, r] */
   readonly up: Parameter;
   /**
-   * The outputs of the layer to which the adapter adds. There is a slice for each dimension of the layer's
-   * weight except the last, which contains the inputs. Default: all outputs.
+   * The layer outputs that the adapter changes, as a slice of each dimension of the layer's weight. The last
+   * dimension contains the inputs and has no slice. Default: all outputs.
    */
   readonly outputs?: readonly Slice[] | undefined;
 }
@@ -54,8 +54,8 @@ export interface AdaptedLinearOptions extends LinearOptions {
 
 /**
  * Computes `linear` with adapters: output = input weight^T + bias + scale * dropout(input) A^T B^T, where
- * each adapter contributes to its box of the outputs. The adapters of a layer share their matmuls: all A are
- * joined to a matrix [R, I], where R is the sum of the ranks, and all B are blocks of a matrix [O, R].
+ * each adapter contributes to its box of the outputs. The adapters of a layer share their matmuls: one matrix
+ * [R, I] contains all A, where R is the sum of the ranks, and one matrix [O, R] contains all B as blocks.
  *
  * The operation uses the layer's collectives. If the weight is sharded, each process adds the terms of its
  * slices of the adapters. No further communication is needed, and the gradient of a replicated factor (A or

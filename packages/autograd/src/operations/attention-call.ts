@@ -12,5 +12,8 @@ export interface AttentionCall extends Omit<AttentionOptions, 'visibility'> {
   readonly layer: number;
 }
 
-/** Computes attention of this rank's queries to all visible keys: [own, B, A * E]. */
+/**
+ * Computes attention of this rank's queries to all keys that are not hidden from them. The result is [own, B,
+ * A * E].
+ */
 export type AttendRows = (tape: Tape, call: AttentionCall) => Variable;

@@ -32,7 +32,7 @@ export interface VisibilityOptions extends Pick<Visibility, 'causal' | 'windowSi
 }
 
 /**
- * S: sequence length. B: micro-batch size. T: rows of packed samples. Heads are as in `Heads`; A = G * R is
+ * S: sequence length. B: micro-batch size. T: rows of packed samples. Heads are as in `Heads`. A = G * R is
  * the number of this process's query heads.
  */
 export interface AttentionOptions extends Heads<Variable> {
@@ -164,7 +164,8 @@ export const attention = checkedOperation('attention', (tape: Tape, options: Att
         }
         const gradients = heads.map((variable) => variable.newGradient());
         sinks?.startGradient();
-        // not within tidy, because recomputed tensors belong to their variables
+        // not within tidy, because recomputed tensors belong to their variables and must not be disposed of
+        // here
         const [result, lse] = [saved.output.tensor, saved.logSumExp.tensor];
         const kept = savedHeads.map(({ tensor }) => tensor);
         const call = describeCall(options, masks);

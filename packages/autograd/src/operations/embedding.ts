@@ -90,7 +90,7 @@ function lookUp(
   embeddingForward({ ...to, ids: lookup.ids.tensor, table: lookup.table.data, ...rowsToChoose(lookup) });
 }
 
-/** Returns the first row of this process, and the number of valid ids. */
+/** Returns the index of the first row of this process, and the number of valid ids. */
 function rowsToChoose({ table, vocabularySize = table.globalShape[0] }: Omit<EmbeddingLookup, 'ids'>) {
   return { firstRow: table.slices[0]!.start, numRows: vocabularySize };
 }

@@ -131,7 +131,10 @@ export const permuteProbabilities = checkedOperation(
   'permuteProbabilities',
   (tape: Tape, { probabilities, grouping }: PermuteProbabilitiesOptions): Variable => {
     const { dtype, device, shape, size } = probabilities.tensor;
-    /** Permutes single values with the kernel for rows. Each value is a row with one element and one slot. */
+    /**
+     * Permutes single values with the kernel that permutes rows, by passing each value as a row with one
+     * element and one slot.
+     */
     const permuteValues = (output: Tensor, input: Tensor, sources: Tensor): void =>
       withShape(output, [output.size, 1], (rows) =>
         withShape(input, [input.size, 1], (slots) =>

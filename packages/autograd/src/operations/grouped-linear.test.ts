@@ -131,7 +131,8 @@ describe('a grouped layer with adapters', () => {
       );
     const step = 1e-5;
     const expectDerivative = (actual: number, at: (delta: number) => number, what: string): void => {
-      // float64: the loss is linear in each value; rounding of the loss over the step, 1e-14 / 1e-5
+      // float64; the loss is linear in each value, so the error is the rounding of the loss divided by the
+      // step, 1e-14 / 1e-5
       expect(Math.abs(actual - (at(step) - at(-step)) / (2 * step)), what).toBeLessThan(1e-8);
     };
     [layer.down, layer.up].forEach((parameter, index) => {

@@ -193,11 +193,11 @@ function forward({ input, weight, offsets, adapter }: AdaptedGroupedLinearOption
   return { output, low: new Variable(low, { requiresGradient: false }) };
 }
 
-/** Returns a new tensor, in which each row is multiplied by the transposed matrix of its group. */
+/** Multiplies each row by the transposed matrix of the row's group. Returns a new tensor. */
 const timesTransposed = (input: Tensor, { data }: Parameter, offsets: Tensor): Tensor =>
   withMatrices(data, (weights) => groupedMatmul({ input, weights, offsets, transposeWeights: true }));
 
-/** Returns a new tensor, in which each row is multiplied by the matrix of its group. */
+/** Multiplies each row by the matrix of the row's group. Returns a new tensor. */
 const times = (input: Tensor, { data }: Parameter, offsets: Tensor): Tensor =>
   withMatrices(data, (weights) => groupedMatmul({ input, weights, offsets }));
 

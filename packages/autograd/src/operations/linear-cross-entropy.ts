@@ -297,8 +297,8 @@ export interface LogitRowsOptions {
   /** The device of the logits. Default: `cpu`. */
   readonly device?: Device | undefined;
   /**
-   * The maximum bytes of logits at a time. Default on CPUs: 64 MiB. Default on a GPU: the memory that a layer
-   * keeps for backward, between 256 MiB and 1 GiB.
+   * The maximum bytes of logits that are in memory at a time. Default on CPUs: 64 MiB. Default on a GPU: the
+   * memory that a layer keeps for backward, between 256 MiB and 1 GiB.
    */
   readonly chunkBytes?: number | undefined;
 }
@@ -312,9 +312,10 @@ const keptByLayer = 16;
 
 /**
  * Returns the default size of a chunk of logits. Every chunk reads and writes the float32 gradient of the
- * whole vocabulary, which on a GPU takes as long as the matmul of a small chunk. Larger chunks need more
- * memory, but a layer's memory is small compared with a model of several layers. The size depends only on
- * shapes, so every step and every rank with the same shapes has the same bits.
+ * whole vocabulary. On a GPU this takes as long as the matmul of a small chunk, so small chunks are slow.
+ * Large chunks need more memory, but as much memory as one layer uses is little in a model of several layers.
+ * The size depends only on shapes, so that every step and every rank with the same shapes computes the same
+ * bits.
  */
 function defaultChunkBytes(device: Device, inputBytes: number): number {
   if (chooseMetaDevice(device) !== 'meta-cuda') return 64 * mebibyte;
@@ -323,8 +324,8 @@ function defaultChunkBytes(device: Device, inputBytes: number): number {
 
 /**
  * Returns the number of rows of logits in memory at a time: all rows if they fit, otherwise chunks of about
- * equal size. Chunks are rounded to complete tiles if at least one tile fits, because a matmul with 1,171
- * rows takes as long as a matmul with 1,280 rows.
+ * equal size. If at least one tile fits, a chunk is a multiple of the tile, because a matmul with 1,171 rows
+ * takes as long as a matmul with 1,280 rows.
  */
 export function logitRowsAtATime(options: LogitRowsOptions): number {
   const { numRows, bytesPerRow, inputBytesPerRow, device = 'cpu' } = options;

@@ -18,8 +18,8 @@ const [sequence, batch, hidden, feedForward] = [3, 2, 8, 24];
 const normal = { kind: 'normal', standardDeviation: 0.5 } as const;
 
 /**
- * Returns the tensor itself. With this collective, a layer returns the gradient of its own input, without
- * GELU's derivative in its matmul.
+ * Returns the tensor itself. A layer with this collective returns the gradient of the layer's own input, and
+ * its matmul does not apply GELU's derivative.
  */
 const same: Collective = (tensor) => {
   const view = tensor.view({ shape: tensor.shape });
@@ -72,7 +72,7 @@ function run({ device, dtype, kind, fused, twice = false, split = false, ...rest
     const collectives = fused ? {} : { reduceInputGradient: same };
     const output = linear(tape, { input: activated, ...down, collectives });
     if (!twice) return [output];
-    // back through the same weights: a second path to GELU's output
+    // a second path leads through the same weights to GELU's output, so its gradient has two summands
     const residual = biasDropoutResidual(tape, { input: activated, bias: up.bias });
     const other = linear(tape, { input: residual, weight: down.weight });
     return [biasDropoutResidual(tape, { input: output, residual: other })];
@@ -116,7 +116,8 @@ describe('linearGelu and the layer behind it', () => {
       run({ ...network, fused: false }).flat(),
       run({ ...network, fused: true }).flat(),
     ];
-    // derivative times a sum, and a sum of matmuls: rounding of float64
+    // the gradient is GELU's derivative times a sum, where the expected value is a sum of matmuls; both
+    // differ by the rounding of float64
     for (const [index, value] of fused.entries())
       expect(Math.abs(value - expected[index]!)).toBeLessThan(1e-13);
   });

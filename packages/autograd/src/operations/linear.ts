@@ -298,8 +298,8 @@ export function communicated(collective: Collective | undefined, tensor: Tensor)
 }
 
 /**
- * Adds outputGradient^T input to mainGradient [O, I], summed over all leading dimensions. Overwrites the
- * gradient if it is known to be zero.
+ * Adds outputGradient^T input to mainGradient [O, I], summed over all leading dimensions. If the main
+ * gradient is known to be zero, overwrites it instead.
  */
 export function addWeightGradient(weight: Parameter, outputGradient: Tensor, input: Tensor): void {
   multiplyForWeight(weight, { ...weight.takeMainGradient(), outputGradient, input });

@@ -234,7 +234,8 @@ describe.each(kinds)('a layer of a Llama with %s', (_, options) => {
     const gradients = computeGradients(options);
     computeDifferences(options).forEach((expected, tensor) => {
       expected.forEach((value, index) => {
-        // step 1e-5 in float64: about 1e-10 for a function of this size, times a margin
+        // with a step of 1e-5 in float64, the error is about 1e-10 for a function of this size; the bound has
+        // a margin
         expect(Math.abs(gradients[tensor]![index]! - value), `${tensor}: ${index}`).toBeLessThan(
           1e-7 * (1 + Math.abs(value)),
         );

@@ -53,7 +53,7 @@ function build(frozen: readonly (keyof Model)[] = []): void {
   model = {
     gain: make('gain', [hidden]),
     router: make('router', [experts, hidden]),
-    // gates and values are dimensions of their own
+    // the weight has a separate dimension for gates and values
     first: make('first', [experts, 2, feedForward, hidden]),
     firstBias: make('firstBias', [experts, 2, feedForward]),
     second: make('second', [experts, hidden, feedForward]),
@@ -135,8 +135,8 @@ function run({ tape: tapeOptions = {}, split, recomputed, values = inputValues, 
   const trained = all.filter(({ isFrozen }) => !isFrozen);
   if (split) {
     tape.backwardInput(output, outputGradient);
-    // with only the input half of backward, all weight gradients stay 0, the gradient of the router's weight
-    // included
+    // if only the input half of backward runs, all weight gradients stay 0, also the gradient of the router's
+    // weight
     for (const { mainGradient } of trained) expect(Math.max(...mainGradient.toArray().map(Math.abs))).toBe(0);
     tape.backwardWeight();
   } else {
@@ -153,7 +153,10 @@ function run({ tape: tapeOptions = {}, split, recomputed, values = inputValues, 
   return result;
 }
 
-/** Computes the output times its gradient, whose derivatives are the gradients. */
+/**
+ * Computes the sum of the output times a fixed output gradient. Its derivatives are the gradients that
+ * backward must compute.
+ */
 const projected = (options: RunOptions): number =>
   run(options).output.reduce((sum, value, index) => sum + value * outputGradients[index]!, 0);
 

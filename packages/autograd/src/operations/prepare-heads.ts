@@ -22,7 +22,7 @@ import { type SavedTensor, Variable } from '../variable.js';
 export interface HeadNorm {
   /** [D] */
   readonly queryWeight: Parameter;
-  /** [D]; given if and only if `keyBias` is given. */
+  /** [D]; must be given if and only if `keyBias` is given */
   readonly queryBias?: Parameter | undefined;
   /** [D] */
   readonly keyWeight: Parameter;
@@ -161,7 +161,7 @@ const collectParameters = ({ queryWeight, queryBias, keyWeight, keyBias }: HeadN
   key: { weight: keyWeight, bias: keyBias },
 });
 
-/** Views packed projections as [rows, 1, G, R + 2, D], and computes with them. */
+/** Views packed projections as [rows, 1, G, R + 2, D], and runs operations on these views. */
 class Heads {
   readonly #options: PrepareHeadsOptions;
   readonly #shape: readonly number[];
@@ -260,7 +260,7 @@ function backward(
   parts: { readonly input: boolean; readonly weight: boolean },
 ): Tensor {
   const result = Tensor.empty(outputGradient);
-  // not within tidy, because recomputed tensors belong to their variables
+  // not within tidy, because recomputed tensors belong to their variables and must not be disposed of here
   const [qkv, positions] = [saved.qkv?.tensor, saved.positions?.tensor];
   tidy(() => {
     const [gradient, of] = [heads.packed(result), heads.packed(outputGradient)];
@@ -313,7 +313,8 @@ export const prepareHeads = checkedOperation(
     );
     const result = tape.result(compute(), {
       requiresGradient: qkv.requiresGradient || parameters.length > 0,
-      // without a norm, backward does not need `qkv`, so keeping the result instead costs no memory
+      // without a norm, backward does not need `qkv`, so that keeping the result costs no more memory than
+      // keeping `qkv`
       ...(norm === undefined ? {} : { recipe: { dependencies, compute } }),
     });
     tape.record(result, () => {

@@ -109,7 +109,7 @@ export interface RouteOptions extends RouterScoreOptions {
 export interface Routing {
   /** [T, k], in the dtype of the logits */
   readonly probabilities: Variable;
-  /** int32 [T, k], without a gradient; a new tensor even if `experts` were given */
+  /** int32 [T, k], without a gradient; always a new tensor, also if the caller has given `experts` */
   readonly experts: Variable;
 }
 

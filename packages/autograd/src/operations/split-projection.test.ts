@@ -21,7 +21,10 @@ const rowsOfGroups = (projection: readonly number[], from: number, to: number): 
 const makeProjection = (): Variable =>
   new Variable(Tensor.from(numbers, { shape, dtype: 'float32' }), { requiresGradient: true });
 
-/** Makes a projection that backward computes again. Its values show that the recipe has run. */
+/**
+ * Makes a projection that backward computes again. The values of the second computation differ, to show that
+ * the recipe has run.
+ */
 function remadeProjection(tape: Tape, source: Variable, compute: () => void): Variable {
   const make = (): Tensor => {
     compute();
@@ -62,7 +65,7 @@ describe('splitProjection', () => {
     });
     const heads = splitProjection(tape, { qkv, ...sizes });
     const output = attention(tape, { ...heads, visibility: { causal: true } });
-    // the same heads in tensors of their own
+    // the same heads, each in a separate tensor
     const alone = [heads.query, heads.key, heads.value].map(
       ({ tensor }) => new Variable(cast({ input: tensor, dtype: 'float32' }), { requiresGradient: true }),
     );

@@ -71,8 +71,8 @@ class Projection {
   }
 
   /**
-   * Returns the gradient of the projection, given the gradients of queries, keys and values. These are
-   * already in its memory, or are copied to it.
+   * Returns the gradient of the projection, given the gradients of queries, keys and values. These three
+   * gradients either are already views of the projection's gradient, or are copied into it.
    */
   takeGradient(gradients: readonly (Tensor | undefined)[]): Tensor {
     const whole = this.#gradient ?? this.#qkv.newGradient();

@@ -86,8 +86,8 @@ class Projection {
 }
 
 /**
- * Sums over the heads of all processes, [2 * rows], with a single collective; undefined if this process has
- * all heads.
+ * Sums values [2 * rows] over the heads of all processes with a single collective. Returns undefined if this
+ * process has all heads.
  */
 function sumOfAll(
   { sum }: WholeHeadNormOptions,
@@ -155,7 +155,7 @@ function backward(
   const { queryWeight, keyWeight, numShards = 1 } = options;
   const weights = { query: queryWeight, key: keyWeight };
   const result = Tensor.empty(outputGradient);
-  // not within tidy, because recomputed tensors belong to their variables
+  // not within tidy, because recomputed tensors belong to their variables and must not be disposed of here
   const [qkv, rstd] = [call.qkv.tensor, call.rstd.tensor];
   tidy(() => {
     const [to, of, from] = [result, outputGradient, qkv].map((tensor) => projection.split(tensor)) as [

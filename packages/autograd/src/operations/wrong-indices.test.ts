@@ -24,7 +24,10 @@ afterEach(() => expect(numLiveTensors()).toBe(live));
 const constant = (values: readonly number[], dtype: 'int32' | 'float32'): Variable =>
   new Variable(Tensor.from(values, { shape: [values.length, 1], dtype }), { requiresGradient: false });
 
-/** Losses and, where `recording`, the gradient of the input; of a linear layer, two tokens at a time. */
+/**
+ * Returns the losses of a linear layer that is computed two tokens at a time. If `recording`, also returns
+ * the gradient of the input.
+ */
 function linearLosses(
   labels: readonly number[],
   options: { ignoreIndex?: number; recording?: boolean } = {},
@@ -77,7 +80,7 @@ describe('linearCrossEntropy', () => {
   ])('refuses the label %d, with its place among all, recorded or not', (label, recording) => {
     const message = `labels[4] is ${label}, expected 0 to 6`;
     if (!recording) {
-      // nothing is left behind: the tape holds nothing yet
+      // the failed call has put nothing on the tape
       expect(() => linearLosses([0, 6, 1, 2, label, 3], { recording })).toThrow(message);
       return;
     }
@@ -133,7 +136,7 @@ describe('embedding and gatherRows', () => {
     const tape = new Tape({ recording: false });
     const [first, last] = [constant([0], 'int32'), constant(ids, 'int32')];
     try {
-      // tokens are the first table; positions and token types behave the same
+      // tokens are the first table; errors in positions and token types behave in the same way
       embedding(tape, [{ ids: last, table, vocabularySize: words }]).release();
       const result = embedding(tape, [
         { ids: first, table },

@@ -109,8 +109,8 @@ export function bestSpans(options: BestSpansOptions): BestSpans {
 }
 
 /**
- * Returns the positions of the `count` largest values, the largest first. Of equal values, the lower position
- * comes first.
+ * Returns the positions of the `count` largest values, the largest first. If values are equal, the lower
+ * position comes first.
  */
 function largest(values: ArrayLike<number>, count: number): number[] {
   const positions = Array.from({ length: values.length }, (_, i) => i);

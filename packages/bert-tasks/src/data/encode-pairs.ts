@@ -125,8 +125,8 @@ export function pairVocabulary(tokenizer: Tokenizer): PairVocabulary {
 
 /**
  * Returns `[CLS] first [SEP] second [SEP]`. If this is longer than `sequenceLength`, the longer text loses
- * its last token until both fit. Of equally long texts, the second loses its last token (the rule of BERT's
- * fine-tuning, Devlin 2018).
+ * its last token until both fit. If both texts are equally long, the second text loses its last token. This
+ * is the rule of BERT's fine-tuning (Devlin 2018).
  */
 export function pairTokens(options: {
   readonly first: ArrayLike<number>;

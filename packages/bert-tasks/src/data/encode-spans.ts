@@ -22,9 +22,9 @@ export interface SpanWindow {
   readonly example: number;
   /** The position in S of the window's first token. */
   readonly offset: number;
-  /** float64: for each token, the index in the context of its first UTF-16 unit. */
+  /** float64: the start of each token, as an index of a UTF-16 unit in the context. */
   readonly starts: Float64Array;
-  /** float64: for each token, the index in the context after its last UTF-16 unit. */
+  /** float64: the end of each token: the index in the context of the first UTF-16 unit after the token. */
   readonly ends: Float64Array;
   /**
    * uint8: for each token, 1 if no other window of the example has more context around the token, else 0
@@ -41,11 +41,12 @@ interface EncodedSpans {
 }
 
 /**
- * Encodes questions about contexts. A sample is a window: `[CLS] question [SEP] part of the context [SEP]`.
- * Samples are sorted by example, and have the start and end positions of the first answer. Both positions are
- * 0 (`[CLS]`) if the window does not contain the complete answer, or if there is no answer. If an answer
- * starts or ends inside a token, it includes the whole token. Throws `MTL_DATA_TOKENIZER_OFFSETS`,
- * `MTL_DATA_SPECIAL_TOKEN`, `MTL_DATA_SEQUENCE_LENGTH`, `MTL_DATA_STRIDE`.
+ * Encodes questions about contexts (paragraphs that contain the answers). A sample is a window:
+ * `[CLS] question [SEP] part of the context [SEP]`. Samples are sorted by example, and have the start and end
+ * positions of the first answer. Both positions are 0 (`[CLS]`) if the window does not contain the complete
+ * answer, or if there is no answer. If an answer starts or ends inside a token, it includes the whole token.
+ * Throws `MTL_DATA_TOKENIZER_OFFSETS`, `MTL_DATA_SPECIAL_TOKEN`, `MTL_DATA_SEQUENCE_LENGTH`,
+ * `MTL_DATA_STRIDE`.
  */
 export function encodeSpans(options: EncodeSpansOptions): EncodedSpans {
   const { examples, tokenizer, sequenceLength } = options;

@@ -127,8 +127,8 @@ function findColumns(options: { task: GlueTaskName; path: string; names: readonl
 }
 
 /**
- * Checks a file without a label column. Throws if the file has columns that test sets lack, because a
- * misspelt label column must not turn a file into a test set.
+ * Checks a file without a label column. Throws if the file has columns that test sets do not have, because
+ * otherwise a file with a misspelt label column would count as a test set.
  */
 function unlabelled(options: { task: GlueTaskName; path: string; names: readonly string[] }): undefined {
   const { task, path, names } = options;

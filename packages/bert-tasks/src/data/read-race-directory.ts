@@ -26,9 +26,9 @@ const levels = ['high', 'middle'] as const;
 
 /**
  * Reads one split of RACE (`RACE/train`, `RACE/dev`, `RACE/test`), which has the folders `high/` and
- * `middle/` (or one of these), or a single such folder. Each `*.txt` contains one JSON passage. Passages are
- * sorted by their numbers, high before middle. Throws `MTL_DATA_TASK_FILE` and `MTL_DATA_TASK_LABEL` with
- * file and question.
+ * `middle/` (or only one of the two). The directory may also be `high/` or `middle/` itself. Each `*.txt`
+ * contains one JSON passage. Passages are sorted by their numbers, high before middle. Throws
+ * `MTL_DATA_TASK_FILE` and `MTL_DATA_TASK_LABEL` with file and question.
  */
 export function readRaceDirectory(directory: string): MultipleChoiceExample[] {
   const names = list(directory);

@@ -47,7 +47,7 @@ interface SquadResults {
   readonly predictions: ReadonlyMap<string, string>;
   /**
    * The score of "no answer" by question id (SQuAD 2.0): a larger score means that an answer is less likely.
-   * Required to search the best thresholds.
+   * The scores are required for finding the best thresholds.
    */
   readonly noAnswerProbabilities?: ReadonlyMap<string, number> | undefined;
   /**
@@ -90,8 +90,8 @@ interface QuestionScore {
 /**
  * Returns exact match and F1 by the rules of the official evaluations (Rajpurkar 2016, 2018). A question's
  * score is the best over its ground truths. Version 1.1 counts a missing prediction as wrong. Version 2.0
- * considers only questions with a prediction, treats an answer that is empty after normalisation as no
- * answer, and searches the best threshold of the no-answer probabilities.
+ * considers only questions with a prediction, treats an answer that is empty after normalisation as "no
+ * answer", and searches for the best threshold of the no-answer probabilities.
  */
 export function squadMetrics(options: SquadResults): SquadMetrics {
   const { examples, predictions, noAnswerProbabilities } = options;
@@ -166,10 +166,10 @@ function applyThreshold(options: SquadResults & { scored: readonly QuestionScore
 }
 
 /**
- * Returns the best threshold. The search starts with every question predicted unanswerable, then accepts
- * predictions in the order of their probabilities. It has the properties of the official search: it counts
- * every unanswerable question of the file, computes the score after each question (even between questions
- * with equal probabilities), and starts at threshold 0.
+ * Returns the best threshold. At the start of the search, every question is predicted unanswerable. The
+ * search then accepts predictions in the order of their probabilities. It behaves as the official search: it
+ * counts every unanswerable question of the file, computes the score after each question (even between
+ * questions with equal probabilities), and starts at threshold 0.
  */
 function bestThreshold(options: {
   scored: readonly QuestionScore[];
@@ -199,11 +199,11 @@ function predictionsError(what: string, expected: string): UsageError {
   return new UsageError('MTL_DATA_PREDICTIONS', what, { expected });
 }
 
-// Lookarounds instead of \b: Python's \b treats letters and digits of all languages and the underscore as
-// parts of words, JavaScript's \b only ASCII characters.
+// lookarounds instead of \b: in Python, \b treats letters and digits of all languages and the underscore as
+// parts of words; in JavaScript, \b treats only ASCII characters in this way
 const articles = /(?<![\p{L}\p{N}_])(?:a|an|the)(?![\p{L}\p{N}_])/gu;
 const asciiPunctuation = /[!-/:-@[-`{-~]/g;
-// The white space of Python's str.split: without U+FEFF, but with the separators 1C to 1F and U+0085.
+// The white space of Python's str.split, which includes the separators 1C to 1F and U+0085, but not U+FEFF.
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are meant
 const whiteSpace = /[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]+/;
 
@@ -222,8 +222,8 @@ export function exactMatch(prediction: string, truth: string): number {
 
 /**
  * Returns the harmonic mean of precision and recall over the words of both texts (as bags), after
- * normalisation. If a text has no words, SQuAD 2.0 gives 1 if the other text has none either, else 0; SQuAD
- * 1.1 always gives 0.
+ * normalisation. If one of the texts has no words, SQuAD 1.1 gives 0. SQuAD 2.0 gives 1 if neither text has
+ * words, else 0.
  */
 export function answerF1(
   prediction: string,

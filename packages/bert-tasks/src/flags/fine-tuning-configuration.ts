@@ -13,7 +13,7 @@ export interface TaskDataConfiguration {
   readonly train: string;
   /** The files that are evaluated after every epoch. */
   readonly valid: readonly string[];
-  /** The files that are predicted at the end. They need no labels. */
+  /** The files whose examples are predicted at the end of the run. They need no labels. */
   readonly test: readonly string[];
 }
 
@@ -73,7 +73,10 @@ export interface FineTuningConfiguration {
     readonly weightDecay: number;
     readonly clipGrad: number;
   };
-  /** Dropout of hidden states and of attention; undefined: the model's own. */
+  /**
+   * The dropout probabilities for hidden states and for attention; undefined: the probabilities that the
+   * model has.
+   */
   readonly dropout: number | undefined;
   readonly precision: 'fp32' | 'bf16' | 'fp16';
   /** The device and the layout, as values of training flags. The model determines which flags are valid. */

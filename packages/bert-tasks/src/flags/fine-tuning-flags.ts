@@ -152,7 +152,7 @@ const asInPretraining = {
   ...trackingFlags,
   ...recomputeFlags,
   ...parallelFlagsOfTasks,
-  // here the model does not choose the number of threads
+  // in fine-tuning, the size of the model does not determine the number of threads
   threads: redescribed(parallelFlagsOfTasks.threads, {
     description: 'CPU threads per process.',
     defaultText: "its share of the host's cores",
@@ -186,14 +186,15 @@ export const defaultedFineTuningFlags = Object.keys(withDefaults) as readonly (k
 
 /** A required flag that was not given. */
 interface MissingFlag {
-  /** The flag and its alternative: `--load (or --load-hf)`. */
+  /** The flag and its alternative, such as `--load (or --load-hf)`. */
   readonly name: string;
-  /** The flag with a placeholder of its value: `--load DIR`. */
+  /** The flag with a placeholder for its value, such as `--load DIR`. */
   readonly usage: string;
 }
 
 /**
- * Returns the flags that a fine-tuning run lacks: for files to train and to evaluate on, and for a model.
+ * Returns the required flags that are missing for a fine-tuning run: flags for the files to train and
+ * evaluate on, and for the model.
  *
  * @throws ConfigurationError MTL_FLAG_CONFLICT for flags that contradict each other
  */

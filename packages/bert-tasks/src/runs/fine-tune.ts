@@ -79,7 +79,7 @@ export interface FineTuneOptions {
   readonly local?: { readonly rank: number; readonly size: number };
   /** The job to which the run belongs. Default: a new job. */
   readonly job?: Job;
-  /** Called on rank 0 with progress lines and messages. */
+  /** This function is called on rank 0 with progress lines and messages. */
   readonly onMessage: (text: string) => void;
 }
 
@@ -359,8 +359,8 @@ function setUp(options: FineTuningOfSeeds & Started & { readonly processes: Trai
 }
 
 /**
- * Opens the file of metrics in the folder of a seed, and the file that a flag names. With several seeds, each
- * seed has a separate file, such as `metrics.seed-2.jsonl`.
+ * Opens two files of metrics: the file in the folder of a seed, and the file that a flag names. With several
+ * seeds, each seed has a separate file, such as `metrics.seed-2.jsonl`.
  */
 async function openMetrics(
   { configuration, seeds, onMessage }: FineTuningOfSeeds,
@@ -462,7 +462,11 @@ async function checkSave(configuration: FineTuningConfiguration, seeds: readonly
   }
 }
 
-/** Returns the names in the folder of a seed. @throws ConfigurationError MTL_FINE_TUNING_FOLDER */
+/**
+ * Returns the names of the files and folders in `directory`.
+ *
+ * @throws ConfigurationError MTL_FINE_TUNING_FOLDER
+ */
 function namesIn(directory: string): readonly string[] {
   try {
     return readdirSync(directory);
@@ -504,7 +508,7 @@ async function checkSameRun(configuration: FineTuningConfiguration, directory: s
 }
 
 /**
- * Throws if the stored results are for other sets. Checkpoints would also show the difference, but may have
+ * Throws if the stored results are for other sets of examples. Checkpoints also record the sets, but may have
  * been deleted.
  *
  * @throws as `checkSameRun`
@@ -529,8 +533,8 @@ function finishedBefore({ checkpoint }: FineTuningConfiguration, seed: number): 
 }
 
 /**
- * Returns notes if a finished seed was trained on other data. Returns none if the seed has no record of its
- * data.
+ * Returns notes if a finished seed was trained on other data. Returns no notes if the seed has no record of
+ * its data.
  */
 function notesOfDoneSeed(
   { checkpoint }: FineTuningConfiguration,

@@ -7,7 +7,7 @@ import type { BertModelConfiguration, Recomputation } from '@mtl/models';
 import { NumMicroBatches } from '@mtl/optimizer';
 import type { FineTuningConfiguration } from '../flags/fine-tuning-configuration.js';
 
-/** The layout in which the processes of a fine-tuning share a model and its data. */
+/** How the processes of a fine-tuning share a model and its data. */
 export interface FineTuningLayout {
   readonly parallel: ParallelConfiguration;
   readonly recompute: Recomputation;
@@ -64,7 +64,7 @@ export function fineTuningLayout(
   if (parallel.timesMatmuls) notices.push('--time-matmuls has no effect in a fine-tuning run');
   const recompute = recomputeConfiguration({ flags, model, parallel });
   const numShares = numSharesOfBatch(parallel);
-  // the constructor checks divisibility; the object is not used
+  // the constructor checks divisibility; the object itself is not used
   inWordsOfFlags(() => new NumMicroBatches({ globalBatchSize, microBatchSize, numShares }));
   const numMicroBatches = globalBatchSize / (microBatchSize * numShares);
   const { placement } = scheduleOfStep(parallel, numMicroBatches);

@@ -34,7 +34,7 @@ export interface OpenBertStartOptions {
 }
 
 /**
- * Finds the BERT from which fine-tuning starts.
+ * Finds the BERT model from which fine-tuning starts.
  *
  * @throws ConfigurationError MTL_FLAG_REQUIRED, MTL_FLAG_CONFLICT, MTL_TOKENIZER_MODEL; CheckpointError
  *   MTL_CHECKPOINT_* (MTL_CHECKPOINT_STATE if the checkpoint's model is not a BERT), MTL_HUGGING_FACE_*
@@ -106,7 +106,7 @@ async function openHuggingFace(directory: string, { start, task }: OpenBertStart
   return {
     path: directory,
     model: found.configuration,
-    // flags take precedence over the directory's tokenizer files, in which settings may be missing
+    // Flags take precedence over the directory's tokenizer files, because these may lack settings.
     tokenizer: start.tokenizer ?? tokenizerOfHuggingFace(found.tokenizerFiles),
     has: ({ name }) => found.parameterNames.has(name),
     load: (tensors) => found.load(tensors),

@@ -65,7 +65,7 @@ export interface OpenFineTuningOptions {
   readonly fingerprints: () => RunStart['datasets'];
   readonly processes: TrainingProcesses;
   readonly job: Job;
-  /** The number of threads for this rank's kernels, and the reason for this number. */
+  /** The number of threads for this rank's kernels, with the reason for this number. */
   readonly threads: ThreadChoice;
   /** Opens the reporters of steps; only rank 0 has any. */
   readonly openReporters: (options: OpenReportersOptions) => Promise<RunReporters>;
@@ -116,8 +116,8 @@ export async function openFineTuning(options: OpenFineTuningOptions): Promise<Op
       evaluate: {
         pipeline: part.pipeline,
         microBatchSize: configuration.microBatchSize,
-        // in a pipeline, evaluations use the number of micro-batches of a step at a time, because the
-        // schedule was made for this number
+        // in a pipeline, an evaluation runs as many micro-batches at a time as a step, because the schedule
+        // was made for this number
         numMicroBatches: part.placement.length === 1 ? 1 : layout.numMicroBatches,
         isCut: isCut(options),
       },
@@ -184,7 +184,7 @@ function partOfTask(options: OpenFineTuningOptions): RankTaskModel {
     dtype: dtypeOfPrecision[configuration.precision],
     recorder: undefined,
     work: bertTaskEmbeddingAndHeadCost(model, { sequenceLength, task: bertTask }),
-    // this callback is only called with the BERT model above
+    // the cast is safe because this callback is only called with the BERT model above
     buildStages: (stages) => buildBertTaskStages({ ...stages, model, task: bertTask }),
   });
 }
@@ -315,9 +315,9 @@ export const fingerprintsOfTask = ({
   [train, ...valid, ...test].map((path) => taskDataFingerprint(path, { isWhole: true }));
 
 /**
- * Returns true if micro-batches are truncated to their longest row. A head with a logit for every token then
- * computes no logits for padding. Other heads do not process padding, and without truncation there are fewer
- * shapes.
+ * Returns true if micro-batches are truncated to their longest row. Truncation helps only a head with a logit
+ * for every token, which then computes no logits for padding. Other heads do not process padding, and for
+ * these heads untruncated micro-batches mean fewer shapes.
  */
 const isCut = ({ bertTask }: OpenFineTuningOptions): boolean => bertTask.kind === 'span';
 
@@ -358,7 +358,7 @@ function createTrainer(
         maxLearningRate: optimizer.learningRate,
         minLearningRate: optimizer.minLearningRate,
         decayStyle: optimizer.decayStyle,
-        // with a warm-up shorter than one step, only the first step would be affected, with a rate of 0
+        // a warm-up shorter than one step would affect only the first step, which would get a rate of 0
         warmupSteps: warmupSteps < 1 ? 0 : warmupSteps,
         decaySteps: trainIterations,
       }),

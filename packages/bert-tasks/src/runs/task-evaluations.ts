@@ -104,8 +104,8 @@ export class TaskEvaluations {
 }
 
 /**
- * Returns the results of an earlier start, on all ranks. Only the first rank reads the file, because other
- * ranks may have separate storage.
+ * Returns, on all ranks, the results of an earlier start of the run. Only the first rank reads the file,
+ * because other ranks may have separate storage.
  */
 function leftBehind({ directory, processes, resume }: TaskEvaluationsOptions): SeedResult | undefined {
   if (directory === undefined || !resume) return undefined;
@@ -141,8 +141,8 @@ interface PartOfSet {
 }
 
 /**
- * Predicts all examples of a set. The ranks of each batch share compute a contiguous section. Every process
- * must call it, and receives the same result.
+ * Predicts all examples of a set. The ranks that share a part of the batch compute a contiguous section of
+ * the set. Every process must call it, and receives the same result.
  */
 async function evaluateTaskSet(options: EvaluateTaskSetOptions): Promise<EvaluatedTaskSet> {
   const { set, processes } = options;
@@ -297,8 +297,9 @@ export function taskBatches(options: TaskBatchesOptions): TaskBatches {
 }
 
 /**
- * Returns a micro-batch truncated to its longest row, so that a head with a logit for every token computes
- * none for padding (layers never do). Tokens are sequence first, so no data are copied.
+ * Returns a micro-batch truncated to its longest row, so that a head with a logit for every token computes no
+ * logits for padding. (Layers never compute padding.) The sequence is the first dimension of the tokens, so
+ * truncation copies no data.
  */
 function withoutPadding(batch: TaskTokenBatch): TaskTokenBatch {
   const sequenceLength = batch.lengths.reduce((most, length) => Math.max(most, length), 0);

@@ -43,7 +43,7 @@ export type TaskMetrics = Readonly<Record<string, number>>;
  * that ranks can send them to each other.
  */
 export interface TaskSet<Prediction extends JsonValue = JsonValue> {
-  /** The name of the set: the file's name without its ending, for example `dev_matched`. */
+  /** The name of the set: the file's name without its extension, for example `dev_matched`. */
   readonly name: string;
   readonly path: string;
   readonly dataset: TaskDataset;
@@ -148,7 +148,7 @@ function openSentencePairTask(task: GlueTaskName, options: OpenTaskOptions): Ope
   const notices: string[] = [];
   const read = (path: string, isTraining: boolean): SentencePairExample[] => {
     const broken: BrokenGlueRow[] = [];
-    // only QQP's training file is known to have broken rows; in other files they are errors
+    // only QQP's training file is known to have broken rows; in other files, a broken row is an error
     const takes = isTraining && task === 'QQP';
     const examples = readGlueFile({
       task,
@@ -209,7 +209,7 @@ function openRaceTask({ data, tokenizer, sequenceLength }: OpenTaskOptions): Ope
       examples,
       tokenizer,
       sequenceLength,
-      // at most half of a short sequence, to leave room for the article
+      // A question may fill at most half of a short sequence, so that there is space for the article.
       maximumQuestionLength: Math.min(128, Math.floor(sequenceLength / 2)),
     });
   const readSet = (path: string): TaskSet<number> => {
@@ -254,7 +254,10 @@ function openRaceTask({ data, tokenizer, sequenceLength }: OpenTaskOptions): Ope
   };
 }
 
-/** Returns the name of a split of RACE: `dev`, or `dev-high` for one half of it. */
+/**
+ * Returns the name of a split of RACE, such as `dev`; for only one half of a split, a name such as
+ * `dev-high`.
+ */
 function raceSetName(path: string): string {
   const name = basename(path);
   return name === 'high' || name === 'middle' ? `${basename(dirname(path))}-${name}` : name;
@@ -339,8 +342,8 @@ const listProbabilities = (file: SpanExamples, predictions: readonly SpanPredict
   byId(file, (index) => predictions[index]![1]);
 
 /**
- * Returns F1 first, as in the paper. For 2.0, also returns the best scores over all thresholds. These are
- * computed from the best answers.
+ * Returns the metrics of SQuAD. F1 comes first, as in the paper. For version 2.0, also returns the best
+ * scores over all thresholds, which are computed from the best answers.
  */
 function computeMetrics(examples: SpanExamples, predictions: readonly SpanPrediction[]): TaskMetrics {
   if (!examples.hasUnanswerable) {

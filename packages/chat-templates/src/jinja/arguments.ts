@@ -2,7 +2,8 @@ import { type Runtime, TemplateError } from './runtime.js';
 import { type CallArguments, typeName, type Value } from './values.js';
 
 /**
- * Returns the arguments of a call in the order of the function's parameters; undefined for missing ones.
+ * Returns the arguments of a call in the order of the function's parameters; undefined for each missing
+ * argument.
  *
  * @param required the number of parameters that must be given
  */

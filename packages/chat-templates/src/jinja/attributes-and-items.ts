@@ -22,7 +22,7 @@ import {
   valueOr,
 } from './values.js';
 
-// Python methods that change a value; Jinja's sandbox forbids them in templates.
+// Python methods that change their object. Jinja's sandbox forbids them in templates.
 const changing = {
   dict: ['clear', 'pop', 'popitem', 'setdefault', 'update'],
   list: ['append', 'clear', 'pop', 'reverse', 'insert', 'sort', 'extend', 'remove'],
@@ -179,7 +179,10 @@ function item(value: Value, key: Value, runtime: Runtime): Value | undefined {
   return at >= 0 && at < value.count ? value.at(at) : undefined;
 }
 
-/** Runs a look-up; returns undefined for keys that are not hashable, which Jinja treats as missing. */
+/**
+ * Runs a look-up. Returns undefined for a key that is not hashable, because Jinja treats such a key as
+ * missing.
+ */
 function hashable<T>(look: () => T): T | undefined {
   try {
     return keyed(look);

@@ -29,7 +29,7 @@ const defaultFilter: Filter = (value, args): Value => {
 const attr: Filter = (value, args, runtime) => {
   const [name] = boundArguments('attr', args, ['name'], 1);
   const text = convertToText(name!, runtime);
-  // The items of a dict are not attributes for this filter.
+  // for this filter, the items of a dict are not attributes
   const isItem = value instanceof Dict && !['get', 'keys', 'values', 'items', 'copy'].includes(text);
   return isItem ? new Undefined(`'dict object' has no attribute '${text}'`) : runtime.attribute(value, text);
 };
@@ -50,7 +50,7 @@ const xmlattr: Filter = (value, args, runtime) => {
 
 const none = { positional: [], named: new Map() };
 
-/** Returns a filter that always throws. It stands for a filter of Jinja that chat templates cannot use. */
+/** Returns a filter that always throws. It replaces a filter of Jinja that chat templates cannot use. */
 const refused =
   (name: string, why: string): Filter =>
   () => {

@@ -86,7 +86,7 @@ function floatFormat(value: number, how: Spec, runtime: Runtime): string {
   } else if (type === undefined && precision === undefined) text = floatText(magnitude);
   else if (type === undefined) {
     text = magnitudeText(magnitude, { type: 'g', precision, keepsZeros }, runtime);
-    // Without a format type, a float has at least one digit after its decimal point.
+    // without a format type, a float has at least one digit after its decimal point
     if (/^\d+$/.test(text)) {
       text =
         text.length >= Math.max(precision ?? 0, 1)
@@ -150,7 +150,10 @@ export function formatText(text: string, args: CallArguments, runtime: Runtime):
 class Formatter {
   readonly #args: CallArguments;
   readonly #runtime: Runtime;
-  /** The number of the next field without a name; undefined once the format has used an explicit number. */
+  /**
+   * The number of the next field that has neither name nor number. Undefined after the format has used an
+   * explicit number.
+   */
   #next: number | undefined = 0;
 
   constructor(args: CallArguments, runtime: Runtime) {

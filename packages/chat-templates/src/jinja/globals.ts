@@ -167,7 +167,7 @@ const dayOfYear = (time: Date): number =>
 const weekOfYear = (time: Date, start: number): number =>
   Math.floor((dayOfYear(time) + 7 - ((time.getDay() + 7 - start) % 7)) / 7);
 
-/** Returns the year and week of ISO 8601: a week belongs to the year of its Thursday. */
+/** Returns the year and week of ISO 8601: a week belongs to the year that contains its Thursday. */
 function isoWeek(time: Date): { readonly year: number; readonly week: number } {
   const thursday = new Date(time.getFullYear(), time.getMonth(), time.getDate() + 4 - (time.getDay() || 7));
   return { year: thursday.getFullYear(), week: Math.floor(dayOfYear(thursday) / 7) + 1 };

@@ -27,7 +27,7 @@ export const whitespace =
 const space = `[${whitespace}]`;
 const oneSpace = new RegExp(space);
 
-/** Returns the length of a text without the white space at its end. */
+/** Returns the length that a text has without the white space at its end. */
 export function endOfText(text: string): number {
   let end = text.length;
   while (end > 0 && oneSpace.test(text[end - 1]!)) end -= 1;
@@ -122,7 +122,7 @@ class Lexer {
     const kind = source[start + 1]!;
     const after = source[start + 2];
     const sign = after === '-' || after === '+' ? after : '';
-    // The white space before a variable (`{{`) stays, unless a minus sign removes it.
+    // the white space before a variable (`{{`) is kept, unless a minus sign removes it
     this.#data(start, kind === '{' && sign === '' ? '+' : sign);
     if (kind === '#') {
       this.#comment(start + 2 + sign.length);
@@ -316,6 +316,6 @@ const described: Readonly<Record<TokenType, string>> = {
   end: 'end of template',
 };
 
-/** Returns the name of a token for messages: its text, or else its type. */
+/** Returns a token for messages: the token's text if it has one, otherwise its type. */
 export const describe = ({ type, text }: Token): string =>
   type === 'name' || type === 'operator' ? text : described[type];

@@ -141,7 +141,7 @@ function contains(container: Value, value: Value, runtime: Runtime): boolean {
   return items.some((item) => isSame(item, value, runtime));
 }
 
-/** Runs a look-up by key; gives the error for keys that are not hashable the message of Python. */
+/** Runs a look-up by key. If the key is not hashable, throws an error with Python's message. */
 export function keyed<T>(look: () => T): T {
   try {
     return look();
@@ -150,7 +150,7 @@ export function keyed<T>(look: () => T): T {
   }
 }
 
-/** Makes a dict of entries, and counts them in the budget. */
+/** Makes a dict from entries, and counts the entries in the budget. */
 export function makeDict(entries: Iterable<readonly [Value, Value]>, { budget }: Runtime): Dict {
   const all = [...entries];
   budget.step(8 * all.length);
@@ -201,7 +201,7 @@ export function compare(operator: ComparisonOperator, left: Value, right: Value,
   }
 }
 
-/** Returns true if two values can be ordered. NaN cannot, but comparing it is not an error. */
+/** Returns true if two values have an order. NaN has no order, but a comparison with NaN is not an error. */
 const isOrdered = (left: Value, right: Value): boolean =>
   !(isNumber(left) && isNumber(right) && (Number.isNaN(left) || Number.isNaN(right)));
 
@@ -243,11 +243,12 @@ function add(left: Value, right: Value, runtime: Runtime): Value {
   throw unsupported('+', left, right);
 }
 
-/** Concatenates texts. If one of the texts counts as HTML, the others are escaped. */
+/** Concatenates texts. If one of the texts is HTML already (`Markup`), the other texts are escaped. */
 export function concatenate(texts: readonly (string | Markup)[], runtime: Runtime): string | Markup {
   const isHtml = texts.some((text) => text instanceof Markup);
   const parts = texts.map((text) => (isHtml ? escapedHtml(text) : plain(text)));
-  // JavaScript shares the memory of the longest text instead of copying it, so it is not counted.
+  // JavaScript shares the memory of the longest text instead of copying it, so the longest text is not
+  // counted
   const lengths = parts.map(({ length }) => length);
   runtime.budget.characters(lengths.reduce((sum, one) => sum + one, 1) - Math.max(...lengths));
   let whole = '';
@@ -258,7 +259,7 @@ export function concatenate(texts: readonly (string | Markup)[], runtime: Runtim
 function repeat(value: Value, times: boolean | bigint, { budget }: Runtime): Value {
   const count = times === true ? 1n : times === false || times < 0n ? 0n : times;
   const copies = (length: number) => {
-    // a size beyond every budget
+    // This size exceeds every budget.
     const total = count * BigInt(length) > 2n ** 40n ? 2 ** 40 : Number(count) * length;
     return { total, count: total === 0 ? 0 : total / length };
   };
@@ -334,7 +335,7 @@ function power(base: bigint, exponent: bigint): bigint | number {
   if (bits > 1n && bits * exponent > BigInt(maximumBits)) {
     throw new TemplateError(`makes an integer of more than ${maximumBits} bits`);
   }
-  // for the bases 0, 1 and -1, it matters only if the exponent is 0, odd or even
+  // for the bases 0, 1 and -1, the result depends only on whether the exponent is 0, odd or even
   return base ** (bits > 1n || exponent === 0n ? exponent : 2n - (exponent % 2n));
 }
 
@@ -350,7 +351,8 @@ function quotient(left: bigint, right: bigint): number {
 /** Returns the float nearest to a quotient of positive ints of any size. */
 function computeQuotient(top: bigint, bottom: bigint): number {
   if (top === 0n) return 0;
-  // at least 66 bits of the quotient. The last bit is set if there is a remainder, so that rounding is right
+  // the quotient with at least 66 bits; its last bit is set if there is a remainder, so that the rounding is
+  // correct
   const shift = BigInt(66 + bottom.toString(2).length - top.toString(2).length);
   const [numerator, denominator] = shift > 0n ? [top << shift, bottom] : [top, bottom << -shift];
   const digits = (numerator / denominator) | (numerator % denominator === 0n ? 0n : 1n);
@@ -396,8 +398,8 @@ function floats(operator: ArithmeticOperator, left: number, right: number): numb
 }
 
 /**
- * Computes a power. The result is exact for small integer exponents; for others, its last digit depends on
- * the JavaScript engine.
+ * Computes a power. For small integer exponents, the result is exact. For other exponents, its last digit
+ * depends on the JavaScript engine.
  */
 function floatPower(base: number, exponent: number): number {
   if (!Number.isFinite(base) || base === 0 || !Number.isInteger(exponent) || Math.abs(exponent) > 64) {

@@ -41,7 +41,8 @@ class TemplateParser {
   }
 
   /**
-   * Parses statements up to a tag whose name is in `ends`. The current token is then the name of this tag.
+   * Parses statements until a tag whose name is in `ends`. Afterwards, the current token is the name of this
+   * tag.
    */
   #statements(ends: readonly string[]): readonly Statement[] {
     const tokens = this.#tokens;
@@ -66,7 +67,7 @@ class TemplateParser {
     }
   }
 
-  /** Parses the body between the current tag and the next tag whose name is in `ends`. */
+  /** Parses the statements between the current tag and the next tag whose name is in `ends`. */
   #body(...ends: readonly string[]): readonly Statement[] {
     this.#tokens.skip('operator', ':');
     this.#tokens.expect('blockEnd');
@@ -161,7 +162,7 @@ class TemplateParser {
     return { kind: 'setBlock', target, filter, body: this.#bodyUpTo('endset') } as const;
   }
 
-  /** Parses the filters of a filter block that follow the first one. */
+  /** Parses the filters after the first filter of a filter block. */
   #filters(first: FilterNode): FilterNode {
     let filter = first;
     while (this.#tokens.skip('operator', '|')) filter = this.#expressions.filter(filter);

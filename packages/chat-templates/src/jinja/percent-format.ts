@@ -232,8 +232,8 @@ export function fixedText(value: number, precision: number, { budget }: Runtime)
 }
 
 /**
- * Returns the digits of a magnitude in scientific notation, and its exponent of ten; one digit is before the
- * decimal point.
+ * Returns the digits of a magnitude in scientific notation, and its exponent of ten. The digits have one
+ * digit before the decimal point.
  */
 function scientific(
   value: number,
@@ -242,7 +242,7 @@ function scientific(
   if (value === 0) return { digits: '0'.repeat(precision + 1), exponent: 0 };
   let exponent = Number(Math.abs(value).toExponential().split('e')[1]);
   let digits = scaledInteger(value, precision - exponent).toString();
-  // Rounding 9.99 gives 10.0, which has one digit too many.
+  // rounding 9.99 gives 10.0, which has one digit too many
   if (digits.length > precision + 1) {
     exponent += 1;
     digits = scaledInteger(value, precision - exponent).toString();

@@ -24,7 +24,7 @@ export function convertToText(value: Value, runtime: Runtime): string {
   return formatRepr(value, runtime);
 }
 
-/** Computes `str(value)`. A str that counts as HTML stays HTML. */
+/** Computes `str(value)`. A str that is HTML already (`Markup`) stays HTML. */
 export const softText = (value: Value, runtime: Runtime): string | Markup =>
   isText(value) ? value : convertToText(value, runtime);
 

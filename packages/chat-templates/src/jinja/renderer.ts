@@ -28,8 +28,8 @@ interface RendererOptions {
 }
 
 /**
- * The way in which the statements of a body end: after the last one, or by a `break` or `continue` of the
- * enclosing loop.
+ * How the statements of a body end: all of them have run, or a `break` or `continue` of the enclosing loop
+ * has ended them.
  */
 type Ending = 'end' | 'break' | 'continue';
 

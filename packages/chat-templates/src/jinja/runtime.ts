@@ -4,7 +4,7 @@ import type { CallArguments, Value } from './values.js';
 export interface Runtime {
   readonly budget: Budget;
   /**
-   * Returns true if printing this list or dict is an error, because the model would learn the printed form as
+   * Returns true if printing this list or dict is an error, because a model would learn its printed form as
    * text.
    */
   readonly hasNoText: (value: object) => boolean;
@@ -45,7 +45,7 @@ export class Budget {
   }
 
   /**
-   * Counts characters before they are made, or after they are read.
+   * Counts characters that rendering is about to make, or has read.
    * @throws TemplateError if rendering has made or read too many
    */
   characters(count: number): void {

@@ -49,7 +49,7 @@ export function attributeGetter(
   };
 }
 
-/** Sorts like Python's `sorted`: equal values keep their order, even if `isReverse`. */
+/** Sorts as Python's `sorted` does: equal values keep their order, also with `isReverse`. */
 function sorted(
   values: readonly Value[],
   { keyOf: key, isReverse }: { readonly keyOf: (value: Value) => Value; readonly isReverse: boolean },

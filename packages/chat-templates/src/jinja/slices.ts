@@ -69,7 +69,7 @@ function computeRange(length: number, { start, stop, by }: Slice) {
   return {
     first: clamped(start, isBackward ? most : least),
     end: clamped(stop, isBackward ? least : most),
-    // No text or list is as long as 2^31, so larger steps have the same effect.
+    // no text or list is as long as 2^31, so larger steps have the same effect as 2^31
     step: by > 2n ** 31n ? 2 ** 31 : by < -(2n ** 31n) ? -(2 ** 31) : Number(by),
   };
 }

@@ -1,6 +1,6 @@
 import { whitespace } from './lexer.js';
 
-// Letters of two signs whose form in title case is a separate character.
+// Letters that consist of two signs, such as Ǆ. Their title case (ǅ) is a separate character.
 const titles = new Map<string, string>(
   ['Ǆǅǆ', 'Ǉǈǉ', 'Ǌǋǌ', 'Ǳǲǳ'].flatMap((letters) => {
     const [upper, title, lower] = Array.from(letters) as [string, string, string];
@@ -44,8 +44,8 @@ export function capitalized(characters: readonly string[]): string {
 }
 
 /**
- * Lower-cases the text after a letter. `before` is that letter: a sigma after a letter, at the end of a word,
- * has another form.
+ * Converts a text after a letter to lower case. `before` is this letter. It is needed because a sigma at the
+ * end of a word, after a letter, has another form.
  */
 const tail = (before: string, text: string): string =>
   text === ''
@@ -80,7 +80,8 @@ export const swapped = (characters: readonly string[]): string =>
     .map((one, index) => {
       if (/\p{Lowercase}/u.test(one)) return one.toUpperCase();
       if (one !== 'Σ') return /\p{Uppercase}/u.test(one) ? one.toLowerCase() : one;
-      // A sigma at the end of a word has another lower-case form, so some characters around it are needed.
+      // a sigma at the end of a word has another lower-case form, so the characters before and after the text
+      // are needed
       const [before, after] = [
         characters.slice(Math.max(0, index - 8), index),
         characters.slice(index + 1, index + 9),
@@ -102,7 +103,7 @@ const all = (pattern: string) => new RegExp(`^(?:${pattern})+$`, 'u');
 const digit =
   '[\\p{Nd}\u00b2\u00b3\u00b9\u2070\u2074-\u2079\u2080-\u2089\u2460-\u2468\u2474-\u247c\u2488-\u2490\u24ea\u24f5-\u24fd\u24ff\u2776-\u277e\u2780-\u2788\u278a-\u2792\u1369-\u1371\u19da]';
 
-/** Patterns of `text.isalpha()` and the like, for texts that are not empty. */
+/** The patterns that `text.isalpha()` and similar tests check, for texts that are not empty. */
 const classes: Readonly<Record<string, RegExp>> = {
   isalpha: all('\\p{L}'),
   isdecimal: all('\\p{Nd}'),
@@ -114,7 +115,10 @@ const classes: Readonly<Record<string, RegExp>> = {
   isspace: all(`[${whitespace}]`),
 };
 
-/** Returns true if a text is of a kind: `isalpha`, `isupper` and so on; undefined for an unknown name. */
+/**
+ * Returns true if a text passes Python's test of this name: `isalpha`, `isupper` and so on; undefined for an
+ * unknown name.
+ */
 export function isOfKind(name: string, text: string): boolean | undefined {
   const pattern = classes[name];
   if (pattern !== undefined) return pattern.test(text);

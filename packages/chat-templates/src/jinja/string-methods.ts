@@ -162,8 +162,8 @@ export const centered = (text: string, width: number, runtime: Runtime): string 
   justified(text, { width, fill: ' ', before: computeHalf }, runtime);
 
 /**
- * Returns the padding on the left, in characters, for `room` characters of padding. As in Python, the left
- * gets the odd character only if the width is odd, too.
+ * Returns the number of characters on the left if `room` characters of padding are divided between left and
+ * right. As in Python, an odd character goes to the left only if the width is odd, too.
  */
 const computeHalf = (room: number, width: number): number => (room >> 1) + (room & width & 1);
 
@@ -184,7 +184,7 @@ export function replaced(
       parts.push(character);
       at += character.length;
     }
-    // The empty text `old` occurs before each character and at the end.
+    // Here `old` is the empty text, which occurs before each character and at the end of the text.
     const between = parts.length < limit ? parts.length + 1 : parts.length;
     budget.characters(between * by.length);
     return parts.map((part) => by + part).join('') + (between > parts.length ? by : '') + text.slice(at);

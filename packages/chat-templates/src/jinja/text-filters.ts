@@ -307,7 +307,10 @@ function takeLine(chunks: (readonly string[])[], how: WrapOptions, isLater: bool
   return line.flat().join('');
 }
 
-/** Returns the number of characters of a too long word that stay on the line: up to a hyphen, or `room`. */
+/**
+ * Returns how many characters of a word that is too long stay on the line: the characters up to a hyphen, or
+ * `room` characters.
+ */
 function breakIn(word: readonly string[], room: number, { breaksHyphens }: WrapOptions): number {
   if (!breaksHyphens || word.length <= room) return room;
   const hyphen = word.lastIndexOf('-', room - 1);
@@ -372,7 +375,7 @@ interface Writing {
 
 /**
  * Writes a value as JSON.
- * @param line the line break and the indentation before entries on the level of this value
+ * @param line a line break and the indentation for entries at the level of this value
  */
 function write(value: Value, line: string, writing: Writing): void {
   const { layout, runtime, parts } = writing;

@@ -16,7 +16,10 @@ export type Value =
   | Dict
   | PythonObject;
 
-/** A str that counts as HTML (`| safe`). Text that is joined to it is escaped, as in Python's markupsafe. */
+/**
+ * A str that is HTML already (`| safe`). As in Python's markupsafe, other text is escaped when it is joined
+ * to such a str.
+ */
 export class Markup {
   readonly text: string;
   constructor(text: string) {
@@ -199,8 +202,8 @@ const identities = new WeakMap<object, number>();
 let numIdentities = 0;
 
 /**
- * Returns a text that identifies a dict key: two values have the same text exactly if Python treats them as
- * the same key.
+ * Returns a text that identifies a dict key: two values have the same text if and only if Python treats them
+ * as the same key.
  * @throws UnhashableError for lists and dicts
  */
 export function hashKey(value: Value): string {

@@ -39,8 +39,8 @@ export function parseCheckpointName(
   if (match === null) return undefined;
   const iteration = Number(match[1]);
   const kind = (match[2] ?? 'checkpoint') as 'checkpoint' | UnfinishedKind;
-  // only one spelling of an iteration is accepted. Otherwise iter_00000001 and iter_0000001 would be the same
-  // checkpoint
+  // only one spelling of an iteration is accepted, because iter_00000001 and iter_0000001 would otherwise be
+  // the same checkpoint
   return name.startsWith(checkpointName(iteration)) &&
     checkpointName(iteration).length === 5 + match[1]!.length
     ? { iteration, kind }

@@ -69,7 +69,7 @@ export interface PieceRecord {
   readonly crc32: readonly number[];
 }
 
-/** A tensor of a checkpoint. Its pieces cover it completely, without overlap. */
+/** A tensor of a checkpoint. The pieces in the shards cover the tensor completely and without overlap. */
 export interface TensorRecord {
   readonly name: string;
   readonly dtype: Dtype;

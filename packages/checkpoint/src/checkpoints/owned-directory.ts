@@ -27,7 +27,7 @@ interface OwnDirectoryOptions {
   readonly job?: string | undefined;
   /** The number of times that the launcher has restarted the job. Default: 0. */
   readonly restartCount?: number;
-  /** Called with a notice when the record of a silent owner on another machine is replaced. */
+  /** Receives a notice when the record of a silent owner on another machine is replaced. */
   readonly onNotice?: (notice: string) => void;
 }
 
@@ -41,15 +41,15 @@ interface OwnerRecord {
 
 /**
  * A directory of checkpoints that this process owns. Until `release`, no other run saves into it. The owner's
- * record is `run_owner.N/owner.json` in the directory. It is published by a rename that fails if record N
- * exists. If several processes try to own a directory, exactly one succeeds.
+ * record is `run_owner.N/owner.json` in the directory. The record is published by a rename, which fails if
+ * record N exists. If several processes try to own a directory, exactly one succeeds.
  *
  * An owner on this machine is alive as long as its process exists (pid and start time). An owner on another
  * machine or in another container writes a heartbeat every 15 seconds, between two steps. After five minutes
  * without a heartbeat, it counts as dead. A later attempt of the same job replaces the owner at once, because
- * the launcher starts an attempt only after the previous attempt has ended. An owner may be replaced while it
- * is alive, after a step of more than five minutes. It detects this before it publishes a checkpoint, and
- * fails.
+ * the launcher starts an attempt only after the previous attempt has ended. A living owner whose step takes
+ * more than five minutes may be replaced. This owner finds another record before it publishes its next
+ * checkpoint, and then fails.
  */
 export class OwnedDirectory {
   readonly #options: OwnDirectoryOptions;
@@ -140,7 +140,10 @@ export class OwnedDirectory {
     }
   }
 
-  /** Releases the directory. A record that cannot be removed is ignored as soon as this process has ended. */
+  /**
+   * Releases the directory. If the record cannot be removed, other runs ignore it as soon as this process has
+   * ended.
+   */
   async release(): Promise<void> {
     clearInterval(this.#heartbeat);
     if (await this.#isRecorded()) {
@@ -197,7 +200,7 @@ export class OwnedDirectory {
       return true;
     } catch (error) {
       await rm(prepared, { recursive: true, force: true });
-      // ENOENT: an owner has removed this temporary file, or the directory does not exist any more
+      // ENOENT: an owner has removed this temporary file, or the directory no longer exists
       if (['EEXIST', 'ENOTEMPTY', 'ENOENT'].includes(systemCode(error) ?? '')) return false;
       throw error;
     }
@@ -222,7 +225,7 @@ export class OwnedDirectory {
       const file = await open(join(this.#path, recordName), 'r+');
       await file.write(this.#text, 0).finally(() => file.close());
     } catch {
-      // nothing to do here, because `check` detects a missing record
+      // no action is needed here, because `check` detects a missing record
     }
   }
 
@@ -236,7 +239,7 @@ export class OwnedDirectory {
         owner?.job === this.#owner.job && owner.restartCount < this.#owner.restartCount;
       if (isEarlierAttempt) continue;
       const silent = await this.#silentFor(path);
-      // undefined means that the owner has removed its record in the meantime
+      // undefined means that the owner has removed its record since the directory was listed
       if (silent === undefined) continue;
       if (silent < silentMs) throw this.#refusal(record, silent);
       const who = owner === undefined ? 'an unknown run' : nameOwner(owner);

@@ -33,7 +33,7 @@ function readOr(read: () => string): string {
   try {
     return read().trim();
   } catch {
-    // The system is not Linux, or has no /proc: the other fields must identify the process.
+    // the system is not Linux, or has no /proc, so only the other fields identify the process
     return '';
   }
 }

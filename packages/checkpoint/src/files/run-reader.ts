@@ -17,7 +17,10 @@ export interface StoredBytes {
   /** The offset of the first byte in the file. */
   readonly offset: number;
   readonly bytes: number;
-  /** CRC-32 of each block of `checksumBlockBytes`; if given, all bytes that are read are checked. */
+  /**
+   * The CRC-32 of each block of `checksumBlockBytes`. If checksums are given, all bytes that are read are
+   * checked.
+   */
   readonly checksums?: readonly number[];
   /**
    * The check of the tensor's values. All values that are read are checked. With checksums, complete blocks

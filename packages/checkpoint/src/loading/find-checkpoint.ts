@@ -35,8 +35,8 @@ type FoundCheckpoint =
  * With `load`, tensors are loaded from the candidate while it is checked, so that every byte is read once. A
  * damaged candidate leaves some of its values in the tensors. The next candidate overwrites them.
  *
- * With `step`, the result is this iteration or an error, because a caller that names a checkpoint does not
- * want another checkpoint.
+ * With `step`, only the checkpoint of this iteration is considered, because a caller that names a checkpoint
+ * does not want another checkpoint.
  *
  * @param options.load returns the tensors to load from a candidate; undefined for only checking the candidate
  * @throws CheckpointError MTL_CHECKPOINT_NONE_WHOLE listing all defects, MTL_CHECKPOINT_STEP if `step` does
@@ -120,8 +120,9 @@ async function check(candidate: Checkpoint, tensors: TensorsToLoad | undefined):
 }
 
 /**
- * Throws for a path such as iter_0000100 in place of its parent directory. The caller wants to resume, but a
- * search inside a checkpoint would find nothing, and a new run would start.
+ * Throws if the path is a checkpoint itself, such as iter_0000100, instead of its parent directory. Without
+ * this check, the search would find no checkpoint inside, and a new run would start although the user wants
+ * to resume.
  */
 async function refuseCheckpointItself(directory: string): Promise<void> {
   const manifest = join(directory, manifestName);

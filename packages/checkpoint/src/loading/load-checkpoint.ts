@@ -50,7 +50,7 @@ export async function loadCheckpoint(
 /** The tensors that a load fills. */
 export interface TensorsToLoad {
   readonly tensors: readonly LogicalTensor[];
-  /** Tells which names in the checkpoint are not loaded, without an error. Default: none. */
+  /** Returns true for names in the checkpoint that need not be loaded. Default: every name must be loaded. */
   readonly ignore?: (name: string) => boolean;
   /** False: values that are NaN or infinite are loaded. Default: true. */
   readonly requireFinite?: boolean;

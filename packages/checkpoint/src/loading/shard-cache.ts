@@ -60,7 +60,10 @@ export class ShardCache {
     return file;
   }
 
-  /** Returns the location of a piece's bytes, with their checksums and the check of their values. */
+  /**
+   * Returns the location of the bytes of a piece, with the checksums of the bytes and the check for their
+   * values.
+   */
   async stored(
     tensor: TensorRecord,
     piece: PieceRecord,

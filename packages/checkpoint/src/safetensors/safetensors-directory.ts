@@ -43,8 +43,8 @@ function parseIndex(path: string, text: string): Index {
     throw invalid(path, 'it has no weight_map');
   const weightMap = new Map<string, string>();
   for (const [name, file] of Object.entries(map)) {
-    // a shard must be in the directory of its index. Otherwise an index could make the program read any file
-    // of the user
+    // a shard must be in the directory of its index; otherwise a manipulated index could make the program
+    // read any file of the user
     if (typeof file !== 'string' || file === '' || file !== basename(file) || /[\\\0]|^\.\.?$/.test(file)) {
       throw invalid(
         path,

@@ -41,7 +41,7 @@ const writesUnderWay = 2;
 /**
  * Writes a safetensors file as a stream: first the header, which declares all tensors, then the tensors'
  * bytes in the same order. Nothing is buffered. At most two writes from the caller's own memory are in
- * progress. To let readers map tensors in place, declare wide dtypes before narrow dtypes (see {@link
+ * progress. So that readers can map tensors in place, declare wide dtypes before narrow dtypes (see {@link
  * inAlignedOrder}).
  *
  * The file is complete only after `finish`. After any error call `abort`, which removes the file.
@@ -89,7 +89,7 @@ export class SafetensorsWriter {
   /**
    * Creates (or truncates) the file at `path` and writes its header.
    *
-   * @param options.tensors the tensors in the order in which their bytes will be written
+   * @param options.tensors the tensors, in the order of the later writes
    * @param options.metadata free text for readers; Hugging Face's libraries require `{ format: 'pt' }`
    * @throws CheckpointError MTL_SAFETENSORS_DECLARATION, MTL_CHECKPOINT_DISK_FULL, _DENIED or _IO
    */
@@ -190,8 +190,8 @@ export class SafetensorsWriter {
       for (let offset = 0; offset < bytes.length; offset += writeBytes) {
         const block = bytes.subarray(offset, offset + writeBytes);
         const written = writeFully(this.#handle, block, this.#position);
-        // the failure is thrown when the promise is awaited. Without this handler, Node would report it
-        // earlier as an unhandled rejection
+        // the failure is thrown when the promise is awaited; without this handler, Node would report the
+        // failure earlier, as an unhandled rejection
         written.catch(() => undefined);
         underWay.push(written);
         this.#position += block.length;
@@ -201,7 +201,7 @@ export class SafetensorsWriter {
       }
     } finally {
       // waits for all writes even after a failure, because the caller may reuse the memory only when no write
-      // reads it
+      // reads the memory any more
       const results = await Promise.allSettled(underWay);
       const failed = results.find((result) => result.status === 'rejected');
       // biome-ignore lint/correctness/noUnsafeFinally: the first failure of the two is as good as the other
@@ -246,8 +246,8 @@ async function writeFully(handle: FileHandle, bytes: Uint8Array, position: numbe
 }
 
 /**
- * A tensor to write. Its bytes are requested when it is written, and must not change until the next tensor is
- * requested.
+ * A tensor to write. The writer requests the tensor's bytes when it writes the tensor. The bytes must not
+ * change until the writer requests the next tensor.
  */
 export interface TensorSource extends WrittenTensor {
   read(): Uint8Array | Promise<Uint8Array>;

@@ -89,8 +89,8 @@ export class BackgroundSaver {
 }
 
 /**
- * Copies the boxes of tensors that this rank writes. The memory is kept for the next save. If the tensors are
- * the same, nothing is allocated again.
+ * Copies the boxes that this rank writes. The memory of the copies is kept, so that a later save of the same
+ * tensors allocates nothing.
  */
 class TensorCopies {
   #memory: readonly SharedArrayBuffer[] = [];

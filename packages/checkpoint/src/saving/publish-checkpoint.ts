@@ -62,8 +62,8 @@ export async function publishCheckpoint(options: {
 }
 
 /**
- * Calls `writeDurably` and adds the file's name to its errors, because an error of a write to an open file
- * does not contain the name.
+ * Calls `writeDurably` and adds the file's name to its errors, because the system's errors about writes to an
+ * open file do not contain the name.
  */
 async function writeNamed(file: Parameters<typeof writeDurably>[0]): Promise<void> {
   await withIoErrors({ action: 'write', path: file.path }, () => writeDurably(file));
@@ -141,7 +141,9 @@ async function moveIntoPlace(options: {
   if (moved) await fileSystem.rm(replaced, { recursive: true, force: true });
 }
 
-/** Renames a directory if it exists. Another directory can be renamed to its name only if it is empty. */
+/**
+ * Renames a directory if it exists. If the new name is an existing directory, this directory must be empty.
+ */
 async function renameIfThere(options: {
   readonly from: string;
   readonly to: string;

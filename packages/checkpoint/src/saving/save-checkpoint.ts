@@ -85,8 +85,9 @@ export interface SaveOptions {
    */
   readonly owned?: OwnedDirectory | undefined;
   /**
-   * Called on rank 0 when the directory exists, before anything is written. It can restore files next to the
-   * checkpoints that were deleted with the directory. If it throws, the save fails.
+   * Rank 0 calls this function when the directory exists, before anything is written. The function can
+   * restore files that are kept next to the checkpoints, if they were deleted with the directory. If the
+   * function throws, the save fails.
    */
   readonly prepareDirectory?: (() => Promise<void>) | undefined;
   readonly rank?: number;
@@ -122,8 +123,8 @@ export type ShardsPlace = Omit<RankShardsOptions, 'tensors' | 'fileSystem'>;
 type ResolvedOptions = SaveOptions & Required<Pick<SaveOptions, 'rank' | 'worldSize' | 'fileSystem'>>;
 
 /**
- * The phases of a save, which all ranks run together: `begin`, then `finish`. Between both, each rank writes
- * its shards. If a phase fails on any rank, it throws on all ranks, and no new files remain.
+ * The phases of a save, which all ranks run together: `begin`, then `finish`. Between the two phases, each
+ * rank writes its shards. If a phase fails on any rank, it throws on all ranks, and no new files remain.
  */
 export class CheckpointSave {
   readonly #options: ResolvedOptions;

@@ -20,8 +20,8 @@ import { type FileSystem, makeDirectory, nodeFileSystem, readRegularFile } from 
 import { withIoErrors } from '../files/io-error.js';
 
 /**
- * Creates the directory into which a training run will save, and checks that saving will be possible. A
- * failure is thus found before the first step.
+ * Creates the directory into which a training run will save, and checks that saving will be possible. If
+ * saving is impossible, the run fails before its first step.
  *
  * @param options.numBytes the bytes of a checkpoint
  * @throws CheckpointError MTL_CHECKPOINT_DENIED or MTL_CHECKPOINT_IO if the directory cannot be created or
@@ -40,7 +40,7 @@ export async function prepareSaveDirectory(options: {
   });
   const { bavail, blocks, bsize } = await statfs(directory);
   const numFree = bavail * bsize;
-  // some FUSE file systems do not report sizes
+  // some FUSE file systems do not report their size
   if (blocks === 0 || numFree >= numBytes) return;
   const inMiB = (bytes: number): string => `${(bytes / 2 ** 20).toFixed(1)} MiB`;
   throw new CheckpointError(
@@ -141,8 +141,8 @@ async function checkUse(options: {
   try {
     owner = parseSaveOwner(await readRegularFile(join(path, ownerName), { maxBytes: maxOwnerBytes }));
   } catch {
-    // the owner file is missing. The process has created the directory but not yet written this file, and may
-    // have been killed since. The age of the directory decides below
+    // the owner file is missing: the process has created the directory but not yet written this file, or was
+    // killed before it wrote the file. Therefore the age of the directory decides
   }
   if (owner !== undefined) {
     if (savesUnderWay.has(owner.token)) return 'alive';
@@ -164,8 +164,8 @@ export function savingPath(directory: string, iteration: number): string {
 }
 
 /**
- * Deletes old checkpoints of a run and keeps the last `keepLast` checkpoints. Only checkpoints count whose
- * shards all have their expected size, so that the newest complete checkpoint always stays. Checkpoints of
+ * Deletes old checkpoints of a run and keeps the last `keepLast` checkpoints. A checkpoint counts only if all
+ * its shards have their expected size, so that the newest complete checkpoint always stays. Checkpoints of
  * other runs stay. Directories without a valid manifest also stay, because they may belong to another
  * program. A directory is renamed before its files are deleted, so that a partly deleted directory never
  * looks complete.

@@ -82,7 +82,7 @@ function scanned(dtype: Dtype, bytes: Uint8Array, limit?: number) {
 
 describe.for(dtypes)('values of $dtype', ({ dtype, finite, others }) => {
   it('are found at every place, and only if they are not finite', () => {
-    // one pass of the vector loop, and a remainder that is too short for another pass
+    // enough values for one pass of the vector loop, and a remainder that is too short for another pass
     const length = 64 / dtypeBytes[dtype] + 3;
     const bytes = makeBytes(dtype, finite, length);
     expect(scanned(dtype, bytes)).toBeUndefined();

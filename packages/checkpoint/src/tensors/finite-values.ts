@@ -58,8 +58,8 @@ export function checkValues(
 }
 
 /**
- * The number of bytes to process at a time, so that the scan finds them in the cache after the checksum has
- * read them.
+ * The number of bytes to scan at a time: few enough that they are still in the cache, because the checksum
+ * has just read them.
  */
 export const scanPartBytes = 64 * 1024;
 
@@ -87,7 +87,7 @@ const formats: Partial<Record<Dtype, FloatFormat>> = {
   BF16: { bytes: 2, infinity: 0x7f80n },
   F16: { bytes: 2, infinity: 0x7c00n },
   F8_E5M2: { bytes: 1, infinity: 0x7cn },
-  // this dtype has no infinity. The largest magnitude is NaN
+  // this dtype has no infinity, and its largest magnitude is NaN
   F8_E4M3: { bytes: 1, infinity: 0x7fn },
 };
 
@@ -143,7 +143,8 @@ export class ValueScan {
     this.#format = formats[dtype];
     const { bytes, infinity } = this.#format ?? { bytes: 8, infinity: 0n };
     this.#refused = dtype === 'F32' ? bitsOfFloat32(limit) : infinity;
-    // adding this number to a magnitude carries into the sign bit if, and only if, the magnitude is rejected
+    // the addition of this number to a magnitude carries into the sign bit if, and only if, the magnitude is
+    // rejected
     const sign = 1n << BigInt(8 * bytes - 1);
     this.#lanes = [repeated(sign - 1n, bytes), repeated(sign - this.#refused, bytes), repeated(sign, bytes)];
   }

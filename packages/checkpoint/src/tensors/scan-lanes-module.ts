@@ -61,9 +61,9 @@ function scanBody(): number[] {
  *     scan(numBytes: i32, mask: i64, addend: i64, sign: i64) -> i32
  *
  * The function returns 1 if `((lanes & mask) + addend) & sign` is not 0 for any 8 bytes within the first
- * `numBytes` bytes, a positive multiple of 64. The addition is in 32-bit lanes. JavaScript has no vector
- * instructions, and a loop over a typed array takes as long as a CRC-32 of the bytes. This function takes a
- * tenth of this time.
+ * `numBytes` bytes, a positive multiple of 64. The addition is in 32-bit lanes. The function is ten times as
+ * fast as a JavaScript loop over a typed array, which takes as long as a CRC-32 of the bytes, because
+ * JavaScript has no vector instructions.
  */
 export function scanLanesModule(): Uint8Array<ArrayBuffer> {
   const { i32, i64, v128 } = types;

@@ -268,8 +268,8 @@ function storedItems(storage: unknown, path: string): ReadonlyMap<string, Stored
       throw torchFileInvalid(path, 'its list of storage is damaged');
     }
     const [file, offset, length] = ['relative_path', 'offset', 'length'].map((key) => info.attribute(key));
-    // the file of an item must be in the directory of the metadata: with other paths, the program could be
-    // made to read any file of the user
+    // the file of an item must be in the directory of the metadata; otherwise a manipulated checkpoint could
+    // make the program read any file of the user
     if (typeof file !== 'string' || file !== basename(file) || /^\.{0,2}$|[\\\0]/.test(file)) {
       throw torchFileInvalid(
         path,

@@ -68,8 +68,8 @@ interface PlannedEntry {
 }
 
 /**
- * The bytes of a zip file around the contents of its entries: the bytes before each entry, and the directory
- * at the end.
+ * The parts of a zip file that are not contents of its entries: the bytes before each entry, and the
+ * directory at the end.
  */
 interface ZipPlan {
   /** The bytes before the content of each entry: padding and header. */
@@ -86,8 +86,9 @@ const storedVersion = 20;
 const zip64Version = 45;
 
 /**
- * Lays out a zip file with uncompressed entries (APPNOTE.TXT of PKWARE, section 4.3); entries of 4 GB and
- * more use zip64 fields. The content of an entry begins at a multiple of 64 bytes, as in files of torch.save.
+ * Computes the layout of a zip file with uncompressed entries (APPNOTE.TXT of PKWARE, section 4.3). Entries
+ * of 4 GB and more use zip64 fields. As in files of torch.save, the content of an entry begins at a multiple
+ * of 64 bytes.
  */
 export function planZip(entries: readonly PlannedEntry[]): ZipPlan {
   const headers: Buffer[] = [];

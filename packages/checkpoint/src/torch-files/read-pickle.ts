@@ -15,8 +15,8 @@ export class PickledGlobal {
 }
 
 /**
- * An object that a pickle would create with a call, as data: the name of the called class or function, its
- * arguments, and the object's state.
+ * Describes an object that a pickle would create by calling a class or function: the name of the called class
+ * or function, its arguments, and the object's state.
  */
 export class PickledObject {
   /** The full name of the class or function; empty if the pickle computes the callee. */
@@ -51,7 +51,7 @@ export interface ReadPickleOptions {
 }
 
 /**
- * Reads pickle protocols 2 to 5 as data. Nothing is imported, and only `constructors` are called. Lists and
+ * Reads pickle protocols 2 to 5 as data. The reader imports nothing and calls only `constructors`. Lists and
  * tuples become arrays, dictionaries become Maps, and calls become a {@link PickledObject}. The reader does
  * not recurse, and its memory is proportional to the number of bytes.
  *

@@ -87,7 +87,7 @@ async function readStructure(range: FileRange) {
   }
 }
 
-/** Returns where the bytes of each storage are; the storages are in the order of the keys. */
+/** Returns the position of the bytes of each storage. The storages are in the order of the keys. */
 async function findPlaces(options: {
   readonly range: FileRange;
   readonly keys: readonly unknown[];

@@ -204,7 +204,7 @@ describe('a zip file', () => {
       { name: 'a/data/0', bytes: numElements, checksum: 0 },
       { name: 'a/data.pkl', bytes: pickle.length, checksum: 0 },
     ]);
-    // a sparse file, which takes no disk space
+    // the file is sparse, so it takes no disk space
     const large = join(directory, 'large.pt');
     const [first, second] = plan.headers as [Buffer, Buffer];
     const end = first.length + numElements;

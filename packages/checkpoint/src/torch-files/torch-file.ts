@@ -84,7 +84,8 @@ export class TorchFile {
    */
   async readTensor(tensor: TorchTensor): Promise<Uint8Array> {
     const size = dtypeBytes[tensor.dtype];
-    // this check comes first, so that memory is allocated only for a size that the file contains
+    // this check comes before the allocation, so that memory is allocated only for a size that the file
+    // contains
     const { start, bytes, check } = await this.#place(tensor);
     const values = new Uint8Array(tensor.numElements * size);
     if (tensor.numElements === 0) return values;

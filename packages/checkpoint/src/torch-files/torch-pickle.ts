@@ -62,7 +62,10 @@ const storageDtypes: Readonly<Record<string, Dtype>> = {
   'torch.storage.UntypedStorage': 'U8',
 };
 
-/** Returns the dtype for a name such as `torch.float32` in a pickle; undefined for any other value. */
+/**
+ * Returns the dtype if a value of a pickle is the name of a dtype, such as `torch.float32`; otherwise
+ * undefined.
+ */
 export function torchDtype(value: unknown): Dtype | undefined {
   if (!(value instanceof PickledGlobal) || value.module !== 'torch') return undefined;
   return Object.hasOwn(dtypes, value.name) ? dtypes[value.name] : undefined;

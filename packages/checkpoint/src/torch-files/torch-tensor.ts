@@ -55,7 +55,8 @@ export class TorchTensor {
       return 'its strides are no counts';
     const available = Math.floor((storage.numElements * dtypeBytes[storage.dtype]) / dtypeBytes[this.dtype]);
     const last = shape.reduce((sum, size, dim) => sum + (size - 1) * strides[dim]!, offset);
-    // an expanded tensor (stride 0) could take more memory than the file has bytes, so it is an error
+    // a tensor with stride 0 (an expanded tensor) could need more memory than the file has bytes, so it is an
+    // error
     if (this.numElements === 0 || (last < available && this.numElements <= available)) return undefined;
     return `a tensor [${shape.join(', ')}] is larger than its storage of ${available} elements`;
   }
@@ -65,7 +66,7 @@ export class TorchTensor {
 export interface StoredStorage {
   readonly start: number;
   readonly bytes: number;
-  /** Compares all bytes of the storage with their checksum; absent without a checksum. */
+  /** Compares all bytes of the storage with their checksum. Absent if there is no checksum. */
   readonly check?: (bytes: Uint8Array) => void;
 }
 

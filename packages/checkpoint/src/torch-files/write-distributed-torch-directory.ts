@@ -37,8 +37,8 @@ interface WrittenChunk {
 const dataFile = '__0_0.distcp';
 
 /**
- * Writes tensors like a single process of torch.distributed.checkpoint: a data file and `.metadata`. The
- * directory must exist. Memory: the largest box.
+ * Writes the files that a single process of torch.distributed.checkpoint would write: a data file and
+ * `.metadata`. The directory must exist. Memory: the largest box.
  *
  * @throws CheckpointError MTL_NOT_FINITE, MTL_CHECKPOINT_DISK_FULL, _DENIED, _IO
  * @throws UsageError MTL_TORCH_FILE_DTYPE; MTL_TORCH_FILE_SOURCE if a box does not have the declared number

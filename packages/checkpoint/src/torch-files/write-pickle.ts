@@ -19,8 +19,8 @@ export class PersistentIdentifier {
 }
 
 /**
- * A value that a pickle can contain. Dictionaries are Maps. Instances of classes are {@link PickledObject}s,
- * whose parameters and state are also such values.
+ * A value that a pickle can contain. Dictionaries are Maps. Instances of classes are {@link PickledObject}s.
+ * Their parameters and state are pickle values, too.
  */
 export type PickleValue =
   | null
@@ -80,8 +80,8 @@ function writeTuple(items: readonly PickleValue[], parts: Buffer[]): void {
 }
 
 /**
- * Writes an object. A function is written as a call. An instance of a class is created without its
- * constructor, and its state is set.
+ * Writes an object. If its path is a function, the pickle calls the function. If its path is a class, the
+ * pickle creates an instance without the constructor, and then sets the instance's state.
  */
 function writeObject({ path, parameters, state }: PickledObject, parts: Buffer[]): void {
   const dot = path.lastIndexOf('.');

@@ -36,7 +36,7 @@ export function commandLineError(error: CommanderError, at: Command): Configurat
 export interface MissingWord {
   /** The flag or operand, with its alternatives, such as `--load (or --load-hf)` or `PREFIX`. */
   readonly name: string;
-  /** The flag or operand with its value, such as `--load DIR` or `PREFIX...`. */
+  /** The flag or operand with a placeholder for its value, such as `--load DIR` or `PREFIX...`. */
   readonly usage: string;
 }
 

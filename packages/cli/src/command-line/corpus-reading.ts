@@ -48,8 +48,8 @@ interface CorpusFlags {
 }
 
 /**
- * Adds flags to the remedy of a corpus error: the flag for the key of the text, or --skip-bad-lines for a
- * line or row that can be left out. Returns other errors unchanged.
+ * Adds flags to the remedy of a corpus error: the flag that names the JSON key of the text, or
+ * --skip-bad-lines if the error is about a line or row that can be left out. Returns other errors unchanged.
  */
 export function inWordsOfFlags(error: unknown, { keyFlag, skipsBadLines }: CorpusFlags): unknown {
   if (!MtlError.isInstance(error) || error.code !== 'MTL_DATA_CORPUS') return error;

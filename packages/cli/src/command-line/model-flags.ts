@@ -60,7 +60,7 @@ export function withModelDirectory<Values extends ModelFlagValues>(
   return { ...flags, ...(isHuggingFace ? { loadHf: directory } : { load: directory }) };
 }
 
-/** The operand with which commands take a model without a flag. */
+/** The operand that names a model on the command line, instead of a flag. */
 export const modelOperand = [
   '[dir]',
   'The model: the --save of a run (as --load), a transformers directory, or org/name on the Hub (as --load-hf).',
@@ -84,7 +84,7 @@ export function missingModel({ load, loadHf }: Partial<ModelFlagValues>): readon
 /**
  * Loads the model that flags name. Notices are printed to standard error.
  *
- * @param sharing the processes that share the model. Default: this process alone
+ * @param sharing the processes that share the model. Default: only this process
  */
 export async function loadModelOfFlags(
   flags: ModelFlagValues,
@@ -97,7 +97,8 @@ export async function loadModelOfFlags(
   }
   const dtype: DType = flags.bf16 === true ? 'bfloat16' : flags.fp16 === true ? 'float16' : 'float32';
   setNumThreads(flags.threads ?? Math.max(1, Math.floor(availableParallelism() / numLocal)), {
-    // no pinning for several processes on a host: all would pin their threads to the same cores
+    // threads are not pinned if a host has several processes, because all processes would pin their threads
+    // to the same cores
     pin: numLocal === 1,
   });
   return await loadGptForInference({

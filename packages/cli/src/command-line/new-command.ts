@@ -33,12 +33,11 @@ export class MtlCommand extends Command {
   #findMissing: FindMissing<never> = () => [];
 
   /**
-   * Declares flags that are required depending on other flags, in addition to options and operands that are
-   * always required.
+   * Declares flags that are required only if certain other flags are given.
    *
    * @param find returns the missing flags. The command calls it before the action, with the given values,
-   *   which may lack required options. It throws if the given values contradict each other, because adding
-   *   flags would not help.
+   *   from which required options may be missing. It throws if the given values contradict each other,
+   *   because then no further flag would help.
    */
   requires<Values extends object>(find: FindMissing<Values>): this {
     this.#findMissing = find;

@@ -44,7 +44,10 @@ export function numberOption(
   });
 }
 
-/** Returns an option that takes one of several names, or with `several` a list of names with commas. */
+/**
+ * Returns an option whose value is one of several names. With `several`, its value is a list of names that
+ * are separated by commas.
+ */
 export function choiceOption(
   flags: string,
   description: string,

@@ -69,7 +69,7 @@ export async function withSharingProcesses(
     const processes = world && new TrainingProcesses({ world, parallel });
     await task({ processes, numLocal: local.size, isFirst: processes?.isFirst ?? true });
   } catch (error) {
-    // ends the other processes with this error, so that they do not wait for this process
+    // ends the other processes with this error; otherwise they would wait for this process
     world?.abort(error as Error);
     throw error;
   }

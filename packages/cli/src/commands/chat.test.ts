@@ -168,7 +168,7 @@ describe('converse', () => {
   it('ends with an error that is not of a message, and leaves SIGINT to others', async () => {
     const numBefore = process.listenerCount('SIGINT');
     const session = {
-      // biome-ignore lint/correctness/useYield: it throws before its first yield
+      // biome-ignore lint/correctness/useYield: the generator throws before its first yield
       async *say(): AsyncGenerator<string, void, undefined> {
         throw new Error('damaged');
       },

@@ -162,7 +162,7 @@ export interface ChatSessionOptions {
   readonly sampling: Sampling;
   readonly maxNewTokens: number;
   readonly seed: number;
-  /** Called with a notice when messages had to be dropped. */
+  /** Receives a notice when messages had to be dropped. */
   readonly onNotice: (text: string) => void;
 }
 

@@ -171,7 +171,8 @@ function valueWords({ names, takesFiles }: CompletedValue): string {
 const quoted = (text: string): string => `'${text.replaceAll('\\', '\\\\').replaceAll("'", `'\\''`)}'`;
 
 /**
- * Returns the tables of a script for bash or zsh, as functions that set variables. Both shells can run them.
+ * Returns the completion tables for bash and zsh: shell functions that both shells can run, and that set
+ * variables.
  *
  * `_mtl_enter PATH WORD` succeeds if WORD is a subcommand of the command at PATH; `_mtl_command PATH` sets
  * subcommands, flags and the kind of an operand; `_mtl_value PATH FLAG` sets the kind of a flag's value, and
@@ -258,7 +259,7 @@ const readWords = `  local command='' flag='' seen=0 word subcommands='' flags='
   fi
 `;
 
-/** The completion of a value: with names, with files, or none. */
+/** How a value is completed: by names, by files, or not at all. */
 interface CompletedValue {
   readonly names: readonly string[];
   readonly takesFiles: boolean;
@@ -283,7 +284,7 @@ interface CompletedCommand {
   /** The command's subcommands, with their descriptions. */
   readonly commands: ReadonlyArray<readonly [name: string, text: string]>;
   readonly flags: readonly CompletedFlag[];
-  /** The completion of operands; undefined if the command takes none. */
+  /** How operands are completed; undefined if the command takes no operands. */
   readonly operands: CompletedValue | undefined;
 }
 
@@ -296,7 +297,10 @@ const trainingPrograms: Readonly<Record<string, ModelKind>> = {
   'plan --': 'gpt',
 };
 
-/** Flags that these commands process before they pass the rest to the training program. */
+/**
+ * The flags that each of these commands processes itself. The command passes all other flags to the training
+ * program.
+ */
 const flagsBefore: Readonly<Record<string, readonly FlagOfProgram[]>> = {
   sft: [{ name: 'model', text: 'The model to fine-tune.', placeholder: 'DIR', names: [] }],
   'data build-index': [

@@ -99,7 +99,10 @@ const dtypeFlag = ({ dtypes }: WeightFormat): string[] => (dtypes.length === 0 ?
 const report = (path: string, { source, target = path, dtype }: WrittenWeights): string =>
   `${source} -> ${target}${dtype === undefined ? '' : ` (${dtype})`}\n`;
 
-/** Returns the ways to name the target of a format: its own flag, or --to with a path. */
+/**
+ * Returns how the user can request a format as the target of a conversion: with the format's own flag, or
+ * with --to and a path.
+ */
 const listTargets = ({ flags }: WeightFormat): readonly (readonly string[])[] => [
   ...(flags?.write === undefined ? [] : [[flags.write]]),
   ['to', 'path'],
@@ -192,14 +195,14 @@ function formatUsage(name: string, { name: format, path }: WeightFormat): string
 }
 
 /**
- * Returns true if a conversion's format is the one that --to and --from name. A flag that is not given
- * matches every format.
+ * Returns true if a conversion has the format that --to and --from name. A flag that is not given matches
+ * every format.
  */
 const isOfFormat = ({ format }: Conversion, { to, from }: ConvertFlags): boolean =>
   [to, from].every((name) => name === undefined || name === format.name);
 
 /**
- * Returns true if messages omit a conversion, because another flag, the format's own one, selects the same
+ * Returns true if messages should omit a conversion, because the format's own flag selects the same
  * conversion.
  */
 const isOtherSpelling = ({ format: { flags }, needs }: Conversion): boolean =>
@@ -249,7 +252,8 @@ async function convert(
   { debug: _, ...stated }: ConvertFlags & { debug?: boolean },
 ): Promise<void> {
   const flags = withOneDtype(stated);
-  // true is the default of flags such as --load-optim, so a flag with this value was not given
+  // true is the default of flags such as --load-optim, so the value true does not prove that the user gave
+  // the flag
   const words = Object.entries(flags).filter(([, value]) => value !== true && value !== undefined);
   const given = [...words.map(([name]) => name), ...(path === undefined ? [] : ['path'])];
   const selected = conversions.find(
@@ -298,7 +302,7 @@ function adviceFor(begun: BegunCheckpoint, save: string): string {
     return `it came without a tokenizer: train it on with ${program} ${load}, and name tokenizer and data`;
   }
   const own = tokenizer === undefined ? ' --tokenizer-type GPT2BPETokenizer' : '';
-  // a short BERT sample may have no masked token, but a global batch needs at least one
+  // a short BERT sample may have no masked token, but a global batch needs at least one masked token
   const batch = `--micro-batch-size 1${kind === 'bert' ? ' --global-batch-size 8' : ''}`;
   const rest = `--data-path bundled ${batch} --lr 1e-5 --train-iters 100 --log-interval 10`;
   return `train it on with ${program} ${load}${own} ${rest}`;

@@ -56,7 +56,7 @@ interface Finding {
   readonly remedy?: string;
 }
 
-/** Runs all checks. They write and change nothing. */
+/** Runs all checks. The checks write and change nothing. */
 async function findings(): Promise<readonly Finding[]> {
   return [
     nodeFinding(),
@@ -87,7 +87,10 @@ function nodeFinding(): Finding {
   };
 }
 
-/** Reports the platform. One without native kernels is no obstacle: WebAssembly runs there. */
+/**
+ * Reports the platform. A platform without native kernels is not a problem, because the kernels can run as
+ * WebAssembly.
+ */
 function platformFinding(): Finding {
   const problem = platformProblem();
   const value = `${platform()} ${release()}, ${arch()}`;
@@ -231,7 +234,8 @@ function disk(): Finding {
  * never required.
  */
 function note(name: string, error: unknown): Finding {
-  // Without the kernels, CUDA cannot be used either. The finding about the kernels reports this case.
+  // if the kernels are missing, CUDA cannot be used either; the finding about the kernels already reports
+  // this
   if (!MtlError.isInstance(error)) throw error;
   const { message, remedy } = error;
   return { name, status: 'note', value: message, ...(remedy === undefined ? {} : { remedy }) };

@@ -82,7 +82,7 @@ async function runFinetune({ json, recomputeActivations, ...options }: FinetuneV
     const configuration = fineTuningConfiguration({ ...options, ...recomputed }, { isRestart });
     report = await fineTune({ configuration, world, local, job, onMessage });
   } catch (error) {
-    // ends the other processes with this error, so that they do not wait for this process
+    // ends the other processes with this error; otherwise they would wait for this process
     world?.abort(error as Error);
     throw error;
   }

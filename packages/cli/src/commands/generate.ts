@@ -185,7 +185,10 @@ async function writeSamples(options: WriteSamplesOptions): Promise<number> {
   return numTokens;
 }
 
-/** A sample of a prompt. It buffers its text until its turn, and then writes new tokens at once. */
+/**
+ * Writes the text of one sample of a prompt. The text is buffered until the earlier samples are finished.
+ * Afterwards, new tokens are written at once.
+ */
 class WrittenSample {
   readonly #number: number;
   readonly #options: WriteSamplesOptions;

@@ -1,6 +1,6 @@
 /**
- * Summaries of the commands of `mtl`, in the order of its help. Help imports this list instead of the
- * commands, whose import takes longer.
+ * Summaries of the commands of `mtl`, in the order of its help. The help imports this list instead of the
+ * commands, because importing all commands would take longer.
  */
 export const summaries = {
   train: 'Pretrains a GPT or a BERT; without flags a small one, on a corpus that is included.',

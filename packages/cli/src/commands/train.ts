@@ -37,7 +37,7 @@ export interface TrainingCommandOptions {
   readonly model: ModelKind;
   /** The words that start the command, such as `mtl sft`. */
   readonly program: string;
-  /** Values of flags that are set neither by command line, file, checkpoint nor preset. */
+  /** The values of flags for which command line, file, checkpoint and preset have no value. */
   readonly defaults?: Flags;
   /** Checks the flags of the command line. Throws an error for flags that the command rejects. */
   readonly checkFlags?: (flags: ParsedFlags) => void;

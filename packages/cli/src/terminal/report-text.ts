@@ -1,5 +1,5 @@
 /**
- * Formats rows of names and values as a table: two spaces before each row and between the columns; a long
+ * Formats rows of names and values as a table. Two spaces separate the columns and begin each row. A long
  * value takes several lines.
  */
 export function formatTable(rows: ReadonlyArray<readonly [name: string, value: string | number]>): string {
@@ -49,8 +49,8 @@ export function wrapText(
 }
 
 /**
- * Wraps a command line with backslashes, so that a shell reads it as one line. Flags stay together with their
- * values.
+ * Wraps a command line with backslashes, so that a shell reads it as one line. Each flag stays on one line
+ * with its value.
  */
 export function wrapCommand(words: string, indent: string): string {
   // replaces the blank between a flag and its value, so that the line does not break there

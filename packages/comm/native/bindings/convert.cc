@@ -7,7 +7,7 @@ namespace {
 
 using RegisterFunctions = void (*)(Napi::Env env, Napi::Object exports);
 
-// a static variable in a function, because the order in which files initialize their statics is unspecified
+// a static variable in a function is used because files initialize their own statics in an unspecified order
 std::vector<RegisterFunctions>& registered() {
   static std::vector<RegisterFunctions>* const all = new std::vector<RegisterFunctions>;
   return *all;

@@ -49,8 +49,8 @@ class Fields {
   bool is_failed_ = false;
 };
 
-// Each file of bindings has one static object of this type: `register_functions` adds the file's functions to
-// the module's exports.
+// Each file of bindings has one static object of this type: the object's `register_functions` adds the file's
+// functions to the module's exports.
 struct Registration {
   explicit Registration(void (*register_functions)(Napi::Env env, Napi::Object exports));
 };

@@ -9,7 +9,8 @@
 namespace mtl::comm::bindings {
 namespace {
 
-// A mesh that is listening but not yet connected: JavaScript exchanges addresses through the store meanwhile.
+// A mesh that is listening but not yet connected. In the meantime, JavaScript exchanges the addresses through
+// the store.
 struct Pending {
   std::vector<int> host_of;
   std::unique_ptr<gloo::GlooMesh> mesh;

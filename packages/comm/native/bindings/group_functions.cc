@@ -70,8 +70,9 @@ Status check_memory(const Group& group, const HeldTensor& input, const HeldTenso
                       group.identity().name.c_str(), *memory == Memory::kDevice ? "a GPU's" : "the host's");
 }
 
-// Returns MTL_CAPTURE while this thread records a graph: work that engines enqueue would become part of the
-// graph, and waiting for an engine would deadlock, since engines wait for the end of the recording.
+// Returns MTL_CAPTURE while this thread records a graph, because communication is then impossible: work that
+// an engine enqueues would become part of the graph, and waiting for an engine would deadlock, since engines
+// wait for the end of the recording.
 Status refuse_in_graph(const char* what) {
   const MtlDeviceApi* const device = tensor_api == nullptr ? nullptr : tensor_api->device_api(kCuda);
   if (device == nullptr || device->refuse_in_graph(what) == 0) return ok_status();

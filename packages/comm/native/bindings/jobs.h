@@ -22,7 +22,7 @@ struct OpenGroup {
   std::function<void()> on_close;  // after the group is destroyed
 };
 
-// A process's membership in a job. Used only from the thread that created it.
+// A process's membership in a job. Only the thread that has created it may use it.
 struct Job {
   explicit Job(int rank) : state(rank), trace(8192) {}
   JobState state;

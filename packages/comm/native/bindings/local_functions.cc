@@ -69,8 +69,8 @@ uint64_t hash_of(const std::string& text) {
 
 bool has_core_for_each(int num_ranks) { return platform::num_processors() >= num_ranks; }
 
-// Creates or opens the memory of a group. The first member creates it without waiting, so overlapping groups
-// may be created in any order that is the same on their common members.
+// Creates or opens the memory of a group. The first member creates the memory without waiting. Groups that
+// overlap may therefore be created in any order, if all their common members use the same order.
 Status connect(Job* job, const GroupIdentity& identity, const local::LocalOptions& options, uint64_t key,
                std::unique_ptr<local::LocalCommunicator>* communicator) {
   local::HostBoard& board = *job->board;
@@ -83,7 +83,7 @@ Status connect(Job* job, const GroupIdentity& identity, const local::LocalOption
   local::SegmentAddress address;
   MTL_RETURN_IF_ERROR(board.find(first, key, identity.name.c_str(), identity.timeout_ns, &address));
   const Status opened = local::LocalCommunicator::open(identity, options, address, communicator);
-  // the first member keeps the memory open until its process ends, for members that open it later
+  // the first member keeps the memory open until its process ends, so that members can still open it later
   return opened.ok() ? opened : board.reason_for(opened, first, identity.name.c_str());
 }
 

@@ -96,7 +96,7 @@ void abort_server(const Napi::CallbackInfo& info) {
   server->abort(std::move(failure));
 }
 
-// (server, timeoutMs): waits until its ranks have left, then closes
+// (server, timeoutMs): waits until all ranks have left the server, then closes the server
 void close_server(const Napi::CallbackInfo& info) {
   double timeout_ms;
   std::shared_ptr<store::StoreServer> server = read_server(info);
@@ -242,8 +242,8 @@ void close_client(const Napi::CallbackInfo& info) {
   if (client != nullptr) client->close();
 }
 
-// (parent): the system ends this process when its parent process `parent` ends, or at once if it has already
-// ended
+// (parent): makes the system end this process when its parent process `parent` ends; if the parent has
+// already ended, the system ends this process at once
 void end_with_parent(const Napi::CallbackInfo& info) {
   int64_t parent;
   if (!read_integer(info, 0, &parent)) return;

@@ -1,5 +1,4 @@
-// The abort state of a process. The first failure is stored here with its reason, and every wait polls this
-// state.
+// The abort state of a process. It stores the first failure with the reason. Every wait polls this state.
 #pragma once
 
 #include <atomic>
@@ -23,11 +22,11 @@ class JobState {
   bool is_aborted() const { return aborted_.load(std::memory_order_acquire); }
   // The reason; success if there was no failure.
   Status reason() const;
-  // Stores the reason if it is the first one. Then calls every listener on the calling thread.
+  // Stores the reason if no reason has been stored before. Then calls every listener on the calling thread.
   void abort(Failure reason);
 
-  // Registers a function that forwards the reason of an abort to other processes. It is called once; if the
-  // job has already been aborted, immediately.
+  // Registers a function that forwards the reason of an abort to other processes. The function is called
+  // once. If the job has already been aborted, it is called immediately.
   using Listener = std::function<void(const Failure&)>;
   void on_abort(Listener listener);
 

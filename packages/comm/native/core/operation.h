@@ -49,8 +49,8 @@ struct Parts {
   static Parts of(const std::vector<uint64_t>& sent, const std::vector<uint64_t>& received);
 };
 
-// The `count` of an all-to-all of unequal parts, which has no common count: only the two members of a pair
-// know the size of a part.
+// The `count` of an all-to-all of unequal parts. It is a fixed value, because only the two members of a pair
+// know the size of their part.
 constexpr uint64_t kUnequalParts = ~uint64_t{0};
 
 // Plain data that is stored in shared memory and sent in packets. All members of an operation must have equal

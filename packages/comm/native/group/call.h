@@ -1,5 +1,5 @@
-// The context of one operation: its group, how long it may wait, what ends the wait, and what is counted
-// while it runs. Engines receive a Call with every operation.
+// The context of one operation: its group, its time limit, the conditions that end its wait, and the counters
+// that it updates. Engines receive a Call with every operation.
 #pragma once
 
 #include <atomic>
@@ -27,8 +27,8 @@ struct GroupIdentity {
 
 struct Call {
   const GroupIdentity* group = nullptr;
-  // The group that the program created, for error messages, if `group` is only a subgroup that executes one
-  // stage. Null: `group` itself.
+  // For error messages: the group that the program created, if `group` is only a subgroup that executes one
+  // stage of an operation. Null: the program created `group` itself.
   const GroupIdentity* whole = nullptr;
   JobState* job = nullptr;
   const std::atomic<bool>* closing = nullptr;  // set to true if the group is closed during the operation
@@ -55,7 +55,8 @@ struct Call {
   // Compares two sizes in an all-to-all of unequal parts. Returns MTL_MISMATCH if member `from` sends another
   // number of elements to member `to` than `to` expects.
   Status compare_parts(int from, int to, uint64_t sent, uint64_t expected) const;
-  // Returns MTL_RANK_LEFT: `member` has closed the group or has left the job in order, so it will not arrive.
+  // Returns the error MTL_RANK_LEFT: `member` has closed the group or has left the job in the regular way, so
+  // it will not arrive.
   Status left(int member) const;
 };
 

@@ -3,8 +3,9 @@
 //
 // A group (group/group.h) calls a communicator as follows:
 // * Collectives run one after the other, in the order in which they were started.
-// * Sends to one member run one after the other, and so do receives from one member. Each such sequence has
-//   its own thread and runs concurrently with collectives and other sequences.
+// * Sends to the same member run one after the other. Receives from the same member also run one after the
+//   other. Each such sequence has its own thread, and runs concurrently with collectives and with the other
+//   sequences.
 // * `begin` is called on the thread that starts the operation, if all earlier operations of the same queue
 //   are complete; then `execute`, on this thread or another. `execute` may be called without `begin`.
 // * If the engine `begins_at_once`, `begin` is called for every operation. If `begin` returned kHandedOver,
@@ -32,11 +33,11 @@ class Communicator {
   // "local", "gloo" or "nccl", as in `ProcessGroup.engine` in TypeScript.
   virtual const char* engine() const = 0;
 
-  // Returns whether the engine supports tensors on this device. Every engine supports a barrier, which has no
+  // Returns true if the engine supports tensors on this device. Every engine supports a barrier, which has no
   // tensor.
   virtual bool moves(Memory memory) const { return memory == Memory::kHost; }
 
-  // Returns whether operations are launched when the program starts them, in one order over all queues, even
+  // Returns true if operations are launched when the program starts them, in one order over all queues, even
   // while earlier operations of the same queue are in progress. True for engines whose device executes
   // operations in launch order, which an internal thread must not change.
   virtual bool begins_at_once() const { return false; }
@@ -50,7 +51,7 @@ class Communicator {
     return Begun::kUnfinished;
   }
 
-  // Executes the operation, or the rest that `begin` left, and returns when the result is complete. The
+  // Executes the operation, or what `begin` has not yet done, and returns when the result is complete. The
   // engine must:
   // * compare descriptions before data is transferred (call->mismatch)
   // * poll call->check() at least every 50 ms during a wait
@@ -60,14 +61,14 @@ class Communicator {
   // All members get the same bits, whatever the timing.
   virtual Status execute(Operation* operation, Call* call) = 0;
 
-  // Returns whether `execute` would return without waiting, for an operation that has begun.
+  // Returns true if `execute` would return without waiting, for an operation that has begun.
   virtual bool is_ready(const Operation& operation) {
     static_cast<void>(operation);
     return false;
   }
 
-  // Tells the members that wait for this one that it will not start any more operations. Called once, before
-  // the destructor; an `execute` that has been told to stop may still be returning.
+  // Tells the members that wait for this member that it will not start any more operations. Called once,
+  // before the destructor; an `execute` that has been told to stop may still be returning.
   virtual void leave() = 0;
 };
 

@@ -51,7 +51,7 @@ class Group {
 
   // `job` and `trace` must outlive the group.
   Group(int64_t handle, GroupIdentity identity, std::unique_ptr<Communicator> communicator, JobState* job, Trace* trace);
-  // Leaves the group: incomplete operations fail with MTL_CLOSED, and members that wait for this one are
+  // Leaves the group: incomplete operations fail with MTL_CLOSED, and members that wait for this member are
   // notified.
   ~Group();
 

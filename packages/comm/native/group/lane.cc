@@ -18,7 +18,7 @@ void Lane::post(const std::shared_ptr<Task>& task) {
   Begun begun = Begun::kUnfinished;
   if (tasks_.empty() || communicator_->begins_at_once()) {
     task->call.started_ns = task->posted_ns;
-    // a member that has failed must not be counted among the members that arrive, because the others would
+    // a member that has failed must not count among the members that arrive, because the other members would
     // then report the wrong rank
     Status failure = task->call.check();
     if (!failure.ok()) return finish(task, std::move(failure));

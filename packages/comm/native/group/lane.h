@@ -1,6 +1,6 @@
 // A queue of operations, which are executed in the order in which they were started. The thread that waits
-// for an operation executes it; if no thread waits and other members may depend on it, the lane's own thread
-// does.
+// for an operation executes it. If no thread waits and other members may depend on the operation, the lane's
+// own thread executes it.
 #pragma once
 
 #include <condition_variable>
@@ -40,7 +40,7 @@ class Lane {
   // Blocks until the task is done. This thread executes the task and earlier tasks, unless another thread has
   // started them.
   Status wait(const std::shared_ptr<Task>& task);
-  // Returns whether `wait` would return at once.
+  // Returns true if `wait` would return at once.
   bool is_done(const Task& task);
 
  private:

@@ -1,6 +1,7 @@
-// Calls of the operating system beyond POSIX: memory that processes share, waiting for a word in it, events,
-// the death of other processes. Each folder here defines these functions for one system, and CMake compiles
-// one of the folders; a system without a folder has no addon.
+// Functions of the operating system that POSIX does not contain: memory that processes share, waits for a
+// change of a word in this memory, events, and the end of other processes. Each folder in platforms/ defines
+// these functions for one system, and CMake compiles one of the folders. The addon is not available on other
+// systems.
 #pragma once
 
 #include <atomic>
@@ -15,14 +16,14 @@ namespace mtl::comm::platform {
 // for as long as `handle` is open. It has no name in a file system, so no file is left behind. Pages are
 // allocated at first access. MTL_SEGMENT if the system refuses.
 Status create_shared_memory(uint64_t bytes, int* handle, void** data);
-// Opens memory that the process `pid` created. MTL_SEGMENT if that process has ended, if it is not
-// accessible, or if its memory has another size.
+// Opens memory that the process `pid` created. MTL_SEGMENT if that process has ended or is not accessible, or
+// if the memory has another size.
 Status open_shared_memory(int pid, int handle, uint64_t bytes, void** data);
 void unmap_shared_memory(void* data, uint64_t bytes);
 
-// Sleeps while `word`, which may be in shared memory, has the value `seen`: until `wake_all`, for
-// `nanoseconds`, or shorter. The value is compared under a lock of the system, so that no change before the
-// call is missed.
+// Sleeps while `word`, which may be in shared memory, has the value `seen`. The sleep ends at `wake_all`,
+// after `nanoseconds`, or earlier. The system compares the value under a lock, so that a change just before
+// the call is not missed.
 void sleep_while(const std::atomic<uint32_t>* word, uint32_t seen, int64_t nanoseconds);
 // Wakes all threads of all processes that sleep on `word`.
 void wake_all(const std::atomic<uint32_t>* word);
@@ -35,8 +36,8 @@ void clear_event(int event);
 // Returns a descriptor that becomes readable when the process `pid` ends, or -1 with the reason in errno:
 // ESRCH if it has ended.
 int watch_process(int pid);
-// Has this process killed when `parent`, the process that started it, ends; also if that has ended already.
-// MTL_LAUNCH if the system cannot do that.
+// Makes the system kill this process when `parent`, the process that started it, ends. If the parent has
+// already ended, this process is killed at once. MTL_LAUNCH if the system cannot do that.
 Status end_with_parent(int64_t parent);
 
 // Returns how many processors this process may use; 0 if that is unknown.

@@ -51,7 +51,7 @@ MessageReader::Result MessageReader::next(Message* message) {
   const char* at = frame;
   const size_t announced = take(&at, 4);
   const size_t tag_bytes = seal_ ? kDigestBytes : 0;
-  // a peer that knows the key never sends a message of this length
+  // a peer that knows the key never sends a message of this length, so this message is forged
   const Result wrong_length = seal_ ? Result::kForged : Result::kMalformed;
   if (announced > max_frame_bytes_ + tag_bytes) return stop(wrong_length, "a message over the limit of size");
   if (announced < kFrameHeaderBytes + tag_bytes) return stop(wrong_length, "a message too short to be one");
@@ -78,8 +78,8 @@ MessageReader::Result MessageReader::next(Message* message) {
   }
   message->value.assign(at, value_bytes);
   start_ += 4 + announced;
-  // unread bytes are moved only after half of the buffer has been read, so that many small messages require
-  // one move
+  // unread bytes are moved only after half of the buffer has been read, so that one move serves many small
+  // messages
   if (start_ * 2 >= buffer_.size()) {
     buffer_.erase(0, start_);
     start_ = 0;

@@ -2,8 +2,8 @@
 //
 //   length u32 | kind u8 | id u64 | number i64 | key length u32 | key | value length u32 | value | tag  (little-endian)
 //
-// `length` counts the bytes that follow it. Every message after the client's proof ends with a tag (seal.h);
-// the hello, the join, and the rejection of a proof have none. A reader trusts no peer: every length is
+// `length` counts the bytes that follow it. Every message after the client's proof ends with a tag (seal.h).
+// The hello, the join, and the rejection of a proof have no tag. A reader trusts no peer: every length is
 // compared with its limit before bytes are stored, the tag is checked before any other field, and a frame
 // with extra bytes is malformed.
 #pragma once

@@ -1,6 +1,6 @@
 // Authentication of one direction of a connection. Every frame has the HMAC-SHA256 of its number and its
 // bytes, under a key of this direction. A frame that was changed, repeated, dropped or inserted therefore has
-// a wrong tag. The same is true for a frame from the other direction or from another connection.
+// a wrong tag. A frame from the other direction or from another connection also has a wrong tag.
 #pragma once
 
 #include "store/sha256.h"

@@ -120,7 +120,8 @@ Status StoreClient::connect(JobState* job, const ClientOptions& options, std::sh
   const int64_t deadline = started + options.timeout_ns;
   int64_t pause_ns = 20 * kMillisecond;
   Status problem = error_status("MTL_STORE_UNREACHABLE", "no port to look at");
-  // kept, because it explains more than "no listener at the later ports" or "no time left in the last round"
+  // this error is kept, because it explains more than "no listener at the later ports" or "no time left in
+  // the last round"
   Status other_version;
   for (;;) {
     for (const int port : options.ports) {
@@ -199,8 +200,8 @@ void StoreClient::close() {
       Message goodbye;
       goodbye.kind = MessageKind::kGoodbye;
       post(goodbye);
-      // the store closes the connection after it has read the goodbye; closing it earlier could discard this
-      // message
+      // waits until the store has read the goodbye and closed the connection; if this process closed the
+      // connection earlier, the goodbye could be lost
       changed_.wait_for(lock, std::chrono::seconds(5), [this] { return is_lost_; });
     }
   }
@@ -343,8 +344,8 @@ void StoreClient::handle(const Message& message) {
 
 void StoreClient::check_times() {
   const int64_t now = now_ns();
-  // this process was suspended (SIGSTOP, or the whole machine), so the store's messages have not been read
-  // yet
+  // this process was suspended (SIGSTOP, or the whole machine slept) and has not yet read the store's
+  // messages, so the store does not count as silent
   if (now - last_check_ns_ > heartbeat_limit_ns_ / 2) heard_ns_ = now;
   last_check_ns_ = now;
   if (now - told_ns_ > heartbeat_limit_ns_ / 4) {
@@ -371,7 +372,8 @@ void StoreClient::flush() {
       is_broken = sent < 0;
     }
   }
-  // the store's last messages explain more than the end of the connection; the next read returns both
+  // the connection has ended, but the store's last messages explain more than this end; the next read returns
+  // both
   if (is_broken) {
     const std::lock_guard<std::mutex> lock(mutex_);
     unsent_.clear();
@@ -396,8 +398,8 @@ void StoreClient::lose(const std::string& how) {
   end();
 }
 
-// Handles a message that the store did not send. The other direction may still be intact, so the store is
-// told.
+// Handles a message that claims to be from the store but is not. This process tells the store, because the
+// other direction of the connection may still be intact.
 void StoreClient::distrust() {
   Failure failure;
   failure.code = "MTL_STORE_AUTHENTICATION";

@@ -47,9 +47,9 @@ class StoreClient : public std::enable_shared_from_this<StoreClient> {
   // After an abort of this process, waits until the store has informed the other ranks; then this process may
   // end.
   void wait_until_told(int64_t timeout_ns);
-  // Leaves the job in order; if the job is aborted, only closes the connection. Must be called before the
-  // last reference is released, because the client's thread may briefly own a reference and cannot wait for
-  // itself.
+  // Leaves the job in the regular way. If the job is aborted, the function only closes the connection. Must
+  // be called before the last reference is released, because the client's thread may briefly own a reference
+  // and cannot wait for itself.
   void close();
 
  private:

@@ -202,7 +202,8 @@ void StoreServer::read_from(Connection* connection) {
       return lose(connection, (std::string("sent the store ") + connection->reader.problem()).c_str());
     }
     if (result == MessageReader::Result::kForged) return distrust(connection);
-    // only complete messages count as a sign of life, because any host on the path could send single bytes
+    // only a complete message proves that the member is alive, because any host on the network path could
+    // send single bytes
     connection->heard_ns = now_ns();
     handle(connection, message);
   }
@@ -364,8 +365,8 @@ void StoreServer::flush(Connection* connection) {
   while (connection->socket.is_open() && !connection->unsent.empty()) {
     const long sent = send_some(connection->socket.get(), connection->unsent.data(), connection->unsent.size());
     if (sent < 0) {
-      // a message that was sent before the connection closed, perhaps an abort, explains more than the end of
-      // the connection; the reads return both
+      // a message that was sent before the connection closed may be an abort, which explains more than the
+      // end of the connection; the reads return both
       connection->unsent.clear();
       break;
     }
@@ -387,7 +388,7 @@ void StoreServer::refuse(Connection* connection, Refusal refusal, const std::str
   send(connection, message);
 }
 
-// Rejects an unauthenticated connection: logs it, and never makes the job fail.
+// Rejects an unauthenticated connection and logs the rejection. Such a connection never makes the job fail.
 void StoreServer::refuse_stranger(Connection* connection, const std::string& why) {
   log_.refuse(connection->peer, why);
   num_refused_.store(log_.num_refused());
@@ -409,7 +410,7 @@ void StoreServer::fail(Failure failure, const Connection* origin) {
   }
 }
 
-// Handles the end of a connection: the job fails if the connection's member had not left.
+// Handles the end of a connection: the job fails unless the connection's member has left the job before.
 void StoreServer::lose(Connection* connection, const char* how) {
   const bool is_failure = connection->is_member && !connection->has_left;
   if (!connection->is_member && !connection->is_closing) {
@@ -425,9 +426,9 @@ void StoreServer::lose(Connection* connection, const char* how) {
   fail(std::move(failure), connection);
 }
 
-// Handles a message in a member's name that the member did not send. All members are told, including this
-// one. The member's socket stays open until the member has closed its end or is silent for too long, since
-// data that arrives after a close could discard the abort in transit.
+// Handles a message that claims to be from a member but is not. All members, including this member, are told.
+// The member's socket stays open until the member has closed its end or is silent for too long, because data
+// that arrives at a closed socket could discard the abort on its way to the member.
 void StoreServer::distrust(Connection* connection) {
   set_member(connection->rank, Member::kLost);
   connection->has_left = true;
@@ -461,12 +462,12 @@ void StoreServer::sweep() {
                      connections_.end());
 }
 
-// Sends heartbeats; ends the connections of silent members, and of peers that take too long to prove that
-// they know the secret.
+// Sends heartbeats. Closes the connection to a silent member, and to a peer that takes too long to prove that
+// it knows the secret.
 void StoreServer::check_times() {
   const int64_t now = now_ns();
-  // this process was suspended (SIGSTOP, or the whole machine), so the members' messages have not been read
-  // yet
+  // this process was suspended (SIGSTOP, or the whole machine slept) and has not yet read the members'
+  // messages, so no member counts as silent
   const bool has_slept = now - last_check_ns_ > options_.heartbeat_limit_ns / 2;
   last_check_ns_ = now;
   for (size_t index = 0; index < connections_.size(); ++index) {

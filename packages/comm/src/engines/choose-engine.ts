@@ -22,9 +22,9 @@ interface ChooseEngineOptions extends GpuEngineOptions {
 }
 
 /**
- * Returns the engine to use. The first choice is the engine that the caller names. Otherwise, tensors in host
- * memory use shared memory on a single host, and Gloo across hosts. For tensors on GPUs, `chooseGpuEngine`
- * chooses after all ranks have joined.
+ * Returns the engine to use. The first choice is the engine that the caller names. Otherwise, the engine for
+ * tensors in host memory is shared memory on a single host, and Gloo across hosts. For tensors on GPUs,
+ * `chooseGpuEngine` chooses after all ranks have joined.
  *
  * @throws ConfigurationError MTL_ENGINE for NCCL without GPUs; also the errors of `checkGloo`
  */
@@ -111,9 +111,9 @@ const sharingRemedy =
   'through sockets, which NVIDIA does not support); or leave out --distributed-backend nccl';
 
 /**
- * Returns the engine for tensors on GPUs. The first of these applies: the engine that the caller names; NCCL,
- * if every rank can use it; the host engine, with copies of the tensors through host memory. All ranks make
- * the same choice, because they have the same descriptions.
+ * Returns the engine for tensors on GPUs. The result is the engine that the caller names, if any; otherwise
+ * NCCL, if every rank can use NCCL; otherwise the host engine, which copies the tensors through host memory.
+ * All ranks make the same choice, because they have the same descriptions.
  *
  * @throws ConfigurationError MTL_NCCL if NCCL is named and a rank cannot use it, with the rank and the reason
  */
@@ -158,7 +158,7 @@ export function chooseGpuEngine(
   };
 }
 
-/** Returns the first two ranks that use the same GPU; undefined if every rank has its own GPU. */
+/** Returns the first two ranks that use the same GPU; undefined if every rank uses a different GPU. */
 function sharedGpu(ranks: readonly RankOnGpu[]): readonly [number, number] | undefined {
   const first = new Map<string, number>();
   for (const [rank, { uuid }] of ranks.entries()) {

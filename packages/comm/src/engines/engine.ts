@@ -25,8 +25,8 @@ export interface EngineContext {
 export interface Engine {
   readonly name: EngineName;
   /**
-   * Measures the time that the device waits. Only for engines whose operations block the device and not the
-   * host.
+   * Measures the time that the device waits. Only engines whose operations block the device, and not the
+   * host, have this property.
    */
   readonly deviceWaits?: DeviceWaits;
   /** Creates a group of two or more ranks, including this rank. All members must call it. */

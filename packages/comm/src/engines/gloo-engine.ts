@@ -44,7 +44,9 @@ export function glooEngine({ job, store, hosts, timeoutMs, isStaged }: EngineCon
 
 interface GlooGroupOptions extends GroupOptions {
   readonly job: NativeJob;
-  /** The host of each rank, in the order of `ranks`: equal numbers mean the same host. */
+  /**
+   * The number of each rank's host, in the order of `ranks`. Ranks with equal numbers are on the same host.
+   */
   readonly hosts: readonly number[];
   /** The store in which members publish their addresses. */
   readonly store: Store;
@@ -232,7 +234,7 @@ function findChoice(
   return ['', undefined];
 }
 
-// tells whether connecting to an address requires a scope (zone)
+// returns true if connecting to an address requires a scope (zone)
 function isLinkLocal(address: string): boolean {
   return address.toLowerCase().startsWith('fe80:');
 }

@@ -31,11 +31,14 @@ interface JoinHostOptions {
    */
   readonly key: string;
   readonly timeoutMs: number;
-  /** The time, in milliseconds, that this process may continue after the job has failed. Then it is ended. */
+  /**
+   * The time, in milliseconds, that this process may continue after the job has failed. Afterwards the
+   * watchdog ends the process.
+   */
   readonly graceMs: number;
 }
 
-/** Connects the ranks of a host. Each rank calls it. */
+/** Connects the ranks of a host. Each rank must call this function. */
 export function joinHost({ job, ranks, store, key, timeoutMs, graceMs }: JoinHostOptions): void {
   const deadline = performance.now() + timeoutMs;
   if (job.rank === ranks[0]) {

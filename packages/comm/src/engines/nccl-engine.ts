@@ -57,7 +57,8 @@ export function ncclEngine(context: NcclEngineContext): Engine {
       groups.push(both);
       return both;
     },
-    // groups are closed here, while the store can still receive the message that this rank leaves in order
+    // groups are closed here, because the store can still receive the message that this rank leaves in the
+    // regular way
     close: () => {
       for (const group of groups) group.close();
       host.close();

@@ -53,8 +53,8 @@ interface Placement
  * variables of Open MPI, Slurm or PMI (MPICH, Intel MPI). Without these variables, the job has a single
  * process.
  *
- * Open MPI is tried before Slurm because mpirun starts its daemons with srun. Its processes then have both
- * sets of variables, but only Open MPI's variables count processes.
+ * Open MPI is tried before Slurm because mpirun starts its daemons with srun. Processes that mpirun starts
+ * then have the variables of both, but only Open MPI's variables number the processes.
  *
  * @throws ConfigurationError MTL_LAUNCH_ENVIRONMENT for variables that are incomplete or contradict each
  *   other
@@ -214,8 +214,8 @@ function both(
 }
 
 /**
- * Computes the host of each process, for processes that are numbered host by host. Each host has the same
- * number of processes, unless `nodeRank` is given.
+ * Computes the host of each process. The processes are numbered host by host. Each host has the same number
+ * of processes, unless `nodeRank` is given.
  */
 function blocks(place: {
   readonly rank: number;

@@ -54,7 +54,9 @@ function converted(error: unknown): unknown {
   return isNative ? convertFailure(error as unknown as NativeFailure) : error;
 }
 
-/** Returns the folder of this package. It works both from the sources and from the build. */
+/**
+ * Returns the folder of this package, both if this code runs from the sources and if it runs from the build.
+ */
 function packageDirectory(): string {
   let directory = dirname(fileURLToPath(import.meta.url));
   while (!existsSync(join(directory, 'package.json'))) directory = dirname(directory);
@@ -71,8 +73,8 @@ function packageDirectory(): string {
  *   MTL_ADDON
  */
 export function loadAddon({ usesTensors = true }: { readonly usesTensors?: boolean } = {}): CommAddon {
-  // first: where kernels are WebAssembly, this is the reason, and there may be no addon of this package
-  // either
+  // the kernels are checked first: if they are WebAssembly, the error must say so, although the addon of this
+  // package may be missing, too
   const tensors = usesTensors ? tensorApi() : undefined;
   const loaded = loadNativeAddon<CommAddon>({
     directory: packageDirectory(),

@@ -35,9 +35,9 @@ interface LocalGroupOptions extends GroupOptions {
 
 /**
  * A process's membership in a job, in native code: its abort state, the board that the ranks of a host share,
- * its watchdog and its groups. Worlds are built on it. A rank of the host first creates the board and
- * publishes its address in a store. The other ranks open the board. Then all ranks call `joinHost`, and can
- * create groups afterwards.
+ * its watchdog and its groups. Worlds are built on it. First, one rank of the host creates the board and
+ * publishes the board's address in a store, and the other ranks open the board. Then all ranks call
+ * `joinHost`. Afterwards they can create groups.
  */
 export class NativeJob {
   readonly rank: number;
@@ -84,8 +84,9 @@ export class NativeJob {
   }
 
   /**
-   * Makes every operation on all ranks of this host fail with `reason`. The first reason is kept. A reason
-   * that names a rank (`details.rank`) is not changed. Otherwise the error names this rank.
+   * Makes every operation on all ranks of this host fail with `reason`. If there are several reasons, the
+   * first is kept. If the reason names a rank (`details.rank`), it is not changed; otherwise the error names
+   * this rank.
    */
   abort(reason: Error): void {
     const isKnown = MtlError.isInstance(reason);
@@ -113,7 +114,7 @@ export class NativeJob {
     return callNative(() => addon().takeTrace(this.handle));
   }
 
-  /** Closes all groups and leaves in order. A second call does nothing. */
+  /** Closes all groups and leaves the job in the regular way. A second call does nothing. */
   close(): void {
     if (this.#isClosed) return;
     this.#isClosed = true;

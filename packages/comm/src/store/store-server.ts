@@ -4,8 +4,8 @@ import { addon, callNative, convertFailure } from '../native/addon.js';
 
 export interface StoreServerOptions {
   /**
-   * The address to listen on. A numeric address means one interface. A name (except localhost) means all
-   * interfaces. Default: loopback.
+   * The address to listen on. With a numeric address, the server listens on one interface. With a name
+   * (except localhost), it listens on all interfaces. Default: loopback.
    */
   readonly address?: string;
   /** The possible ports. The server uses the first free port; 0 means any port. Default: any. */
@@ -83,7 +83,7 @@ export function everyInterfaceNotice(options: {
   readonly source: string;
 }): string | undefined {
   const { address, source } = options;
-  // an address with a zone (fe80::1%eth0) is resolved like a name
+  // an address with a zone (fe80::1%eth0) counts as a name, because it must be resolved
   const isNumber = isIP(address) !== 0 && !address.includes('%');
   const isAny = address === '0.0.0.0' || address === '::';
   if (address === 'localhost' || (isNumber && !isAny)) return undefined;

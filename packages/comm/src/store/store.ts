@@ -8,7 +8,7 @@ import type { NativeJob } from '../native/native-job.js';
 export interface Store {
   set(key: string, value: Uint8Array): void;
   /**
-   * Waits for the value of a key and returns it.
+   * Waits until a rank has set a key, and returns the key's value.
    * @throws CommunicationError MTL_TIMEOUT, naming the key, if no rank sets it within `timeoutMs`.
    */
   get(key: string, timeoutMs: number): Uint8Array;
@@ -17,7 +17,7 @@ export interface Store {
 interface NativeStoreOptions {
   readonly job: NativeJob;
   readonly address: string;
-  /** The possible ports of the store. It uses one of these. */
+  /** The possible ports of the store. The store listens on one of them. */
   readonly ports: readonly number[];
   readonly secret: string;
   readonly worldSize: number;
@@ -86,7 +86,7 @@ export class NativeStore implements Store {
     callNative(() => addon().tellStore(this.handle, timeoutMs));
   }
 
-  /** Leaves the job in order. From now on, the end of this process does not count as a failure. */
+  /** Leaves the job in the regular way. From now on, the end of this process does not count as a failure. */
   close(): void {
     callNative(() => addon().closeStoreClient(this.handle));
   }

@@ -256,7 +256,7 @@ function combine(
   }
   const { toValue, toBits } = chooseConversion(dtype);
   const choose = { sum: (a: number, b: number) => a + b, max: Math.max, min: Math.min }[operation];
-  // sums of integers are exact in float64, and storing them in the typed array wraps around like native code
+  // sums of integers are exact in float64; storing a sum in the typed array wraps around as in native code
   const isExact = dtype === 'float64' || dtype === 'int32' || dtype === 'uint8';
   const round = isExact ? (value: number): number => value : Math.fround;
   const numbers = parts as Exclude<TypedArray, BigInt64Array>[];

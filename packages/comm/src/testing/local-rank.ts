@@ -73,8 +73,8 @@ export interface RunRankOptions {
 
 /**
  * Runs one rank of a test as a process: joins the world, calls the module, and prints one line of JSON,
- * {"result": ..., "engine": ...} or {"error": {...}}. After an error, the process ends with status 1, without
- * leaving the job in order.
+ * {"result": ..., "engine": ...} or {"error": {...}}. After an error, the process ends with status 1, and
+ * does not leave the job in the regular way.
  */
 export async function runRank({ module, argument, join }: RunRankOptions): Promise<void> {
   let world: World | undefined;
@@ -87,9 +87,10 @@ export async function runRank({ module, argument, join }: RunRankOptions): Promi
     const { message } = error as Error;
     const known = MtlError.isInstance(error) ? { code: error.code, details: error.details } : {};
     print({ error: { message, ...known }, at: Date.now() });
-    // the process must not leave in order, because its failure must reach the other ranks
+    // the process must not leave the job in the regular way, because the other ranks must learn of its
+    // failure
     process.exitCode = 1;
-    // a communication error reaches each rank through its own operation, which has more details
+    // a communication error reaches every rank through the rank's own operation, whose error has more details
     if (!(error instanceof CommunicationError)) world?.abort(error as Error);
   }
 }

@@ -54,7 +54,8 @@ export function startLocalRanks(options: LocalRanksOptions): { ranks: RankProces
 
 /**
  * Runs ranks as processes of this host, connected by shared memory, and returns their results by rank. Throws
- * the error of the first rank that fails. Like `runInMemoryRanks`, but with the engine of real jobs.
+ * the error of the first rank that fails. The function differs from `runInMemoryRanks` in its engine, which
+ * is the engine of real jobs.
  */
 export async function runLocalRanks<Result>(options: LocalRanksOptions): Promise<Result[]> {
   const { ranks, remove } = startLocalRanks(options);

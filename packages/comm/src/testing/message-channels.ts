@@ -68,8 +68,8 @@ export class MessageChannels {
     const counter = new Int32Array(this.#ends.numMessages);
     const seen = this.#taken[from]!;
     const deadline = performance.now() + timeoutMs;
-    // the loop handles late wake-ups: the sender's notify may follow after its message has been taken, and
-    // then wakes the wait for the next message
+    // the loop is needed because the sender's notify may come after its message has been taken, and then
+    // wakes the wait for the next message too early
     while (Atomics.load(counter, from) === seen) {
       const left = deadline - performance.now();
       if (left <= 0 || Atomics.wait(counter, from, seen, left) === 'timed-out') return false;

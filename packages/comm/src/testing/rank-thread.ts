@@ -4,7 +4,7 @@ import type { GroupOptions, World } from '../world.js';
 import { InMemoryGroup } from './in-memory-group.js';
 import { type ChannelEnds, MessageChannels } from './message-channels.js';
 
-/** The data with which a worker thread of `runInMemoryRanks` starts. */
+/** The data that a worker thread of `runInMemoryRanks` receives at its start. */
 export interface RankThreadData {
   readonly rank: number;
   readonly worldSize: number;

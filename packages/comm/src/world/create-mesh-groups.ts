@@ -5,7 +5,7 @@ import type { World } from '../world.js';
 
 /**
  * The declared groups of a rank, by name. A group of pipeline stages is undefined on ranks that do not belong
- * to it. A group with a single rank also exists; its operations do nothing.
+ * to it. A group also exists if it has a single rank; its operations then do nothing.
  */
 export type MeshGroups<Declared extends Readonly<Record<string, GroupDeclaration>>> = {
   readonly [Name in keyof Declared]: Declared[Name] extends readonly MeshAxis[]
@@ -15,8 +15,8 @@ export type MeshGroups<Declared extends Readonly<Record<string, GroupDeclaration
 
 /**
  * Creates the declared groups to which this rank belongs, in the order of the declarations, which must be the
- * same on all ranks. Groups with the same members are the same object, with one communicator and the first of
- * their names.
+ * same on all ranks. If several groups have the same members, they are one object with one communicator, and
+ * this object has the first group's name.
  *
  * @throws ConfigurationError `MTL_MESH` if the mesh and the world have different sizes
  */

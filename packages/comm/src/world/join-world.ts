@@ -20,7 +20,7 @@ export interface JoinWorldOptions {
    * process.env.
    */
   readonly variables?: Variables;
-  /** This process's position in the job, instead of the variables. */
+  /** This process's position in the job. Default: the position in `variables`. */
   readonly environment?: ProcessEnvironment;
   /**
    * The engine of the groups. Default: shared memory on one host, Gloo across hosts. For device cuda, the
@@ -39,7 +39,7 @@ export interface JoinWorldOptions {
    */
   readonly onMessage?: (text: string) => void;
   /**
-   * Receives a text that names the ranks that have not joined, after five seconds and then every minute. If
+   * After five seconds, and then every minute, receives a text that names the ranks that have not joined. If
    * possible, only one rank reports. Default: prints a line to standard error.
    */
   readonly onWait?: (text: string) => void;
@@ -111,7 +111,7 @@ export async function joinWorld(options: JoinWorldOptions = {}): Promise<JoinedW
     return new JoinedWorld(environment, { job, store, server, engine, timeoutMs });
   } catch (error) {
     shared?.remove();
-    // sends the reason to the other ranks, so that they do not wait for this rank
+    // sends the error to the other ranks; otherwise they would wait for this rank
     job.abort(error as Error);
     store?.close();
     job.close();
@@ -189,8 +189,8 @@ function findStore(options: FindStoreOptions): NativeStore {
 
 /**
  * Returns true if this rank reports that the store is missing. Without a store, the ranks cannot agree on a
- * reporter, so the launcher's description decides. A launcher starts all ranks of a host, and one report per
- * host is enough.
+ * rank that reports. If a launcher has started all ranks of a host, one report per host is enough. On the
+ * first host, this is rank 1, because rank 0 runs the store.
  */
 function speaks({ launcher, nodeRank, localRank }: ProcessEnvironment): boolean {
   return launcher === 'variables' || localRank === (nodeRank === 0 ? 1 : 0);

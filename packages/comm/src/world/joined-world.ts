@@ -90,7 +90,8 @@ export class JoinedWorld implements World {
   }
 
   /**
-   * Leaves the job in order. The process with the store's server waits until all other processes have left.
+   * Leaves the job in the regular way. The process with the store's server waits until all other processes
+   * have left.
    */
   close(): void {
     if (this.#parts === undefined || this.#isClosed) return;

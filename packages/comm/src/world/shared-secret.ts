@@ -22,8 +22,9 @@ import { rankZeroNeverCame, waitNoticesMs } from './wait-for-ranks.js';
 const lookMs = 50;
 
 /**
- * Returns true for a job whose user need not provide a secret. All its processes are on one host, where a
- * file can contain the secret, and they were started with RANK and WORLD_SIZE (by torchrun or a script).
+ * Returns true for a job whose user need not provide a secret. In such a job, all processes are on one host,
+ * so that a file can contain the secret, and torchrun or a script has started the processes with RANK and
+ * WORLD_SIZE.
  */
 export function sharesSecretFile(
   { launcher, worldSize, localWorldSize }: ProcessEnvironment,
@@ -71,8 +72,8 @@ export async function sharedSecret(options: {
 }
 
 /**
- * The process that created a secret. After its end, the file is stale. A process id may be reused, so the
- * start time also identifies the process.
+ * The process that created a secret. When this process has ended, the file is stale. A later process may
+ * reuse the process id, so the record also contains the start time.
  */
 interface Holder {
   readonly pid: number;
@@ -85,9 +86,9 @@ interface Content extends Holder {
 }
 
 /**
- * A secret that rank 0 creates for the other ranks of a job on one host. It is in a file that only this user
- * can read, until all ranks have joined. The file name depends on the address at which the ranks meet, and on
- * torchrun's job name.
+ * A secret that rank 0 creates for the other ranks of a job on one host. Until all ranks have joined, the
+ * secret is in a file that only this user can read. The file name depends on the address at which the ranks
+ * meet, and on torchrun's job name.
  */
 export class SharedSecretFile {
   readonly path: string;
@@ -206,7 +207,8 @@ function isRunning({ pid, started }: Holder): boolean {
 /** Returns the start time of a process; undefined if it has ended. */
 function readStartTime(pid: number): string | undefined {
   try {
-    // the name of the program, in parentheses, may contain spaces; the first field after it is the state
+    // the program's name, in parentheses, may contain spaces, so the fields are counted from the closing
+    // parenthesis: the first field after it is the state
     const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ').at(-1)!.split(' ');
     return fields[0] === 'Z' ? undefined : fields[19];
   } catch {

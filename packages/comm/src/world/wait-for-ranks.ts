@@ -60,7 +60,7 @@ interface GatherRanksOptions {
   readonly timeoutMs: number;
   /** Returns the milliseconds since this process began to join. */
   readonly waitedMs: () => number;
-  /** Called on the lowest rank that has joined, with a text that names the missing ranks. */
+  /** This function is called on the lowest rank that has joined, with a text that names the missing ranks. */
   readonly onWait: (text: string) => void;
 }
 

@@ -54,15 +54,18 @@ export interface ArchitectureField {
    * belong to no token.
    */
   readonly decides: 'weights' | 'learning' | 'initial-weights' | 'padding';
-  /** The conversion between flag and model. Absent: both have the same value. */
+  /**
+   * The conversion between the value of the flag and the value in a model. Absent: both values are the same.
+   */
   readonly conversion?: FieldConversion;
   /** True if Megatron-LM requires the flag. */
   readonly isRequired?: true;
   /** True if the value is a dimension in the shapes of weights. */
   readonly isSize?: true;
   /**
-   * Returns the value if neither a flag nor a saved model gives one. Absent: the flag's default is used. This
-   * default must describe the computation of saved models that lack the property.
+   * Returns the value that is used if neither a flag nor a saved model gives a value. Without this function,
+   * the flag's default is used. The default must then describe what saved models without this property
+   * compute.
    */
   readonly otherwise?: (known: KnownValues) => unknown;
   /**

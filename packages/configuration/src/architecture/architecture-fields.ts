@@ -147,7 +147,7 @@ export const rotaryScalingFields = {
 /**
  * The architecture fields by flag, in the order of help. This table is the only source for: the flags with
  * help and range checks, the architecture in a run's configuration, the fields that checkpoints save, the
- * fields that a resumed run compares, and the fields that a Hugging Face directory fixes.
+ * fields that a resumed run compares, and the fields that a Hugging Face directory determines.
  */
 export const architectureFields = {
   'num-layers': {
@@ -288,7 +288,8 @@ export const architectureFields = {
     }),
     key: 'geluKind',
     decides: 'weights',
-    // undefined without a kind of model, because a run's configuration leaves the choice to the kind of model
+    // undefined if the kind of model is not given, because a run's configuration leaves this choice to the
+    // kind of model
     otherwise: ({ kind }) => kind && { gpt: 'tanh', bert: 'erf' }[kind],
     isUnused: ({ swiglu = false, squaredRelu = false, quickGeglu = false }) =>
       swiglu || squaredRelu || quickGeglu,

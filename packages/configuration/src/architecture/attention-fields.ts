@@ -3,7 +3,7 @@ import { type ArchitectureField, type KnownValues, neverUnused } from './archite
 import { layerList, layerListConversion } from './layer-lists.js';
 
 /**
- * Parses a window. Notations of Megatron-LM's scripts are accepted too: `(128,0)`, and -1 for a side without
+ * Parses a window. Also accepts the notations of Megatron-LM's scripts: `(128,0)`, and -1 for a side without
  * a limit.
  */
 function windowText(text: unknown): unknown {

@@ -32,7 +32,7 @@ function checkDense(flags: FlagReader, notices: string[]): void {
   const others = (Object.keys(expertFields) as ExpertFlag[]).filter((name) => isAsked(flags, name));
   const [first] = others;
   if (first === undefined) return;
-  // allowed, because scripts disable experts with --num-experts 0 and keep the other flags of experts
+  // this is allowed, because scripts disable experts with --num-experts 0 and keep the other flags of experts
   if (!flags.isAsked('num-experts')) flags.needs(first, '--num-experts', 'is of experts, and there are none');
   notices.push(`without experts no effect: ${others.map((name) => `--${name}`).join(', ')}`);
 }
@@ -126,8 +126,8 @@ function checkScores(flags: FlagReader, notices: string[]): void {
     );
   }
   if (isPre && score !== 'softmax') {
-    // Megatron-LM ignores --moe-router-pre-softmax for other score functions, and published commands contain
-    // both flags, so this is only a notice
+    // This is a notice and not an error: Megatron-LM ignores --moe-router-pre-softmax with sigmoid and
+    // sqrtsoftplus, and published commands contain both flags.
     notices.push(`--moe-router-pre-softmax has no effect with --moe-router-score-function ${score}`);
   }
   const hasBias = flags.get('moe-router-enable-expert-bias') === true;

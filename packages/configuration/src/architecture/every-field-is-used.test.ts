@@ -24,12 +24,12 @@ const lines: Readonly<Record<ModelKind, readonly string[]>> = {
   bert: ['--preset bert-base', '--preset bert-base --position-embedding-type rope --use-rope-scaling'],
 };
 
-/** A property that no model reads. If the test counts it as read, the test is wrong. */
+/** A property that no model reads. If the test reports that a model reads it, the test itself is wrong. */
 const unused = { key: 'dummyTracks' };
 
 /**
- * Returns the keys of a model's configuration that are read when its stage is built. Building it allocates no
- * memory.
+ * Builds a stage of a model without allocating memory, and returns the keys of the configuration that were
+ * read during this.
  */
 function keysRead(kind: ModelKind): ReadonlySet<string> {
   const read = new Set<string>();

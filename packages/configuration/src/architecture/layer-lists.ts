@@ -104,7 +104,8 @@ export function layerListText(layers: LayerList): string {
   if (typeof layers === 'number') return String(layers);
   const period = findPeriod(layers);
   if (period < layers.length) return repeated(layers.slice(0, period), layers.length / period);
-  // equal values are joined in one repeated list, and values that do not repeat in one pair of brackets
+  // a value that repeats becomes one repeated list; consecutive values that do not repeat become one list in
+  // brackets
   const parts: { list: number[]; times: number }[] = [];
   for (const layer of layers) {
     const last = parts.at(-1);

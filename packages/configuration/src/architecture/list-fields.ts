@@ -38,7 +38,7 @@ export function listFields(kind?: ModelKind): ReadonlyArray<readonly [Architectu
     : entries.filter(([, field]) => field.kind === undefined || field.kind === kind);
 }
 
-/** Returns the names of the flags whose fields satisfy `is`, in the order of help. */
+/** Returns the names of the flags for whose fields `is` returns true, in the order of help. */
 export function architectureFlagNames(
   is: (field: ArchitectureField) => boolean,
 ): readonly ArchitectureFlag[] {

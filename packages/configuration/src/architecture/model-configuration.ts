@@ -20,7 +20,7 @@ type FieldsOfFlags = Omit<ModelConfiguration, 'vocabularySize' | 'headSize' | 's
  * @throws ConfigurationError MTL_FLAG_REQUIRED for a flag without a value
  */
 function configuredFields(flags: FlagReader): FieldsOfFlags {
-  // the kind of model is omitted, because it would fix the default kind of GELU
+  // the kind of model is omitted, because it would also determine the default kind of GELU
   const given = {
     hiddenSize: flags.required('hidden-size'),
     numAttentionHeads: flags.required('num-attention-heads'),

@@ -13,8 +13,8 @@ import { type ArchitectureFlag, listFields } from './list-fields.js';
 export type ModelFields = Omit<TransformerConfiguration, 'vocabularySize'>;
 
 /**
- * Flags for which a run's configuration contains the flag's value instead of the model's, under the name of
- * the flag's option.
+ * Flags whose own value is in a run's configuration, under the name of the flag's option, instead of the
+ * value that the model has.
  */
 const configuredAsFlags: readonly ArchitectureFlag[] = [
   'untie-embeddings-and-output-weights',

@@ -89,7 +89,7 @@ function settingsIn(path: string): Settings {
     );
   }
   if (parsed.format !== savedConfigurationFormat) return { flags: parsed, preset: undefined };
-  // A saved configuration holds the values of all flags, so defaults and presets must not be added.
+  // a saved configuration contains the values of all flags, so defaults and presets must not be added
   if (isMapping(parsed.flags)) return { flags: { ...derivedIn(parsed), ...parsed.flags }, preset: 'none' };
   throw fileError(`${path} is a saved configuration without flags`, 'a mapping under "flags"');
 }

@@ -4,9 +4,9 @@ const phrase = ' has no effect';
 const mostColumns = 240;
 
 /**
- * Returns notices for the start of a run. Notices about flags without effect become one line with the flags
- * and the reasons. If this line would be too long, it names the flag that prints the reasons instead. Other
- * notices do not change.
+ * Returns notices for the start of a run. All notices about flags without effect become one line with the
+ * flags and the reasons. If this line would be too long, it does not contain the reasons, but the name of the
+ * flag that prints them. Other notices do not change.
  *
  * @param toldBy the flag that prints each reason on its own line; undefined if the program has no such flag
  */

@@ -66,7 +66,8 @@ describe('the flag schema', () => {
 
 it.each([60, 80, 100])('fits a terminal of %d columns', (columns) => {
   const lines = formatHelp({ program: 'gpt-train', description: 'Trains a GPT.', columns }).split('\n');
-  // a line with only a flag and its placeholder may be too long, because it cannot be wrapped
+  // a line is not counted if it contains only a flag and its placeholder, because such a line cannot be
+  // wrapped
   const tooLong = lines.filter((line) => line.length > columns && /\S \S/.test(line.trim()));
   expect(tooLong.filter((line) => !/^ {2}--\S+(?: \S+)*$/.test(line))).toEqual([]);
 });

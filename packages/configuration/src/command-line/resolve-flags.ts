@@ -125,7 +125,7 @@ export const displacedFlags: Partial<Record<FlagName, readonly FlagName[]>> = {
   'mock-data': ['data-path', 'train-data'],
   'load-hf': ['load'],
   load: ['load-hf'],
-  // --vocab-size of the NullTokenizer that a preset uses
+  // a preset with NullTokenizer sets --vocab-size, which another tokenizer type must remove
   'tokenizer-type': ['vocab-size'],
   'validation-data': ['validation-fraction'],
   'validation-fraction': ['validation-data'],
@@ -184,7 +184,7 @@ const listEntries = (flags: Flags): Entries => Object.entries(flags) as unknown 
 
 /**
  * Returns the loaded flags. The flags of a tokenizer form a unit: if the user gives any flag of the
- * tokenizer, all loaded ones are left out.
+ * tokenizer, all loaded flags of the tokenizer are left out.
  */
 function loadedEntries(
   { values }: LoadedFlags,
@@ -295,7 +295,7 @@ const flagsOfModules = ['pipeline-schedule', 'model-blocks'] as const;
 
 /**
  * Rejects a file of --config that names a module outside of the file's own folder. Users exchange such files
- * as data, so a file must not run code from other places.
+ * as if they were data, so such a file must not run code from another folder.
  *
  * @throws ConfigurationError `MTL_CONFIG_SCHEDULE` for a module outside the file's folder
  */

@@ -5,7 +5,7 @@ export interface UnusableFlag {
   readonly code: 'MTL_FLAG_UNSUPPORTED' | 'MTL_FLAG_UNKNOWN' | 'MTL_CONFIG_KEY';
   /** The flag with its values, as the user wrote it: `--num-experts 8`. */
   readonly written: string;
-  /** The problem as the end of a sentence, such as `is not a flag`. */
+  /** The problem with the flag, as the end of a sentence, such as `is not a flag`. */
   readonly problem: string;
   readonly expected?: string | undefined;
   readonly remedy: string;
@@ -24,7 +24,7 @@ export function unusableFlagsError(
 ): ConfigurationError {
   if (others.length === 0) {
     const { code, written, problem, expected, remedy, details } = first;
-    // the place is left out, because unknown flags come only from the command line
+    // the place is left out of the message, because unknown flags come only from the command line
     const place = code === 'MTL_FLAG_UNKNOWN' ? '' : ` ${where}`;
     return new ConfigurationError(code, `${written}${place} ${problem}`, {
       ...(expected === undefined ? {} : { expected }),

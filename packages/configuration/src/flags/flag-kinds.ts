@@ -30,7 +30,9 @@ export interface StatePrecision {
   readonly storeParamRemainders: boolean;
 }
 
-/** Facts about a flag that its schema does not contain: its form on a command line and its help text. */
+/**
+ * Properties of a flag that its schema does not contain: the flag's form on a command line and its help text.
+ */
 export interface FlagFacts {
   /** One or two sentences. Help appends the default and the choices. */
   readonly description: string;
@@ -46,7 +48,7 @@ export interface FlagFacts {
     | 'choices';
   /** The placeholder of the value in help, such as `N` or `DIR`; empty for a switch. */
   readonly placeholder: string;
-  /** The flag's value if neither command line, file nor preset gives one. */
+  /** The flag's value if neither command line, file nor preset gives a value. */
   readonly default?: unknown;
   /** A description of a default that depends on other flags. */
   readonly defaultText?: string;
@@ -57,9 +59,10 @@ export interface FlagFacts {
   /** Returns the canonical form of a value; undefined if the value means the same as omitting the flag. */
   readonly canonical?: ((value: unknown) => unknown) | undefined;
   /**
-   * The comparison of the flag in a resumed run, if the flag affects how a model is trained. `true` compares
-   * the flag's value; a function returns the effective value. Absent: the flag is not compared. This applies
-   * to paths, reports and layouts, and to the schedule, which a resumed run refuses to change.
+   * How a resumed run compares the flag, if the flag affects how a model is trained: `true` compares the
+   * flag's value, and a function returns an effective value to compare. Absent: the flag is not compared,
+   * because it is about paths, reports or the layout, or about the schedule, which a resumed run refuses to
+   * change in any case.
    */
   readonly learning?: Learning | undefined;
 }
@@ -139,7 +142,7 @@ export const fraction: MakeNumericFlag = numeric('number', z.number().min(0).lt(
 /** Makes a flag that takes a number above 0, up to 1. */
 export const share: MakeNumericFlag = numeric('number', z.number().gt(0).max(1));
 
-/** Makes a flag that takes a text that is not empty, such as a path or a name. */
+/** Makes a flag whose value is a text, such as a path or a name. The text must not be empty. */
 export function text<const Options extends FlagOptions<string>>(
   description: string,
   options?: Options,
@@ -172,7 +175,7 @@ export function choice<
   return withFacts(z.enum(names), facts) as never;
 }
 
-/** Makes a switch: `--name` turns it on, `--no-name` off. */
+/** Makes a switch: `--name` turns it on, and `--no-name` turns it off. */
 export function toggle(
   description: string,
   options: Pick<FlagOptions<never>, 'learning'> = {},
@@ -198,7 +201,10 @@ export function texts(
   });
 }
 
-/** Makes a flag that takes one or more of a few names. Its values are all arguments up to the next flag. */
+/**
+ * Makes a flag whose values are one or more names from a short list. All arguments up to the next flag are
+ * its values.
+ */
 export function choices<const Names extends readonly [string, ...string[]]>(
   names: Names,
   description: string,

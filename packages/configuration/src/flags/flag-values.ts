@@ -9,7 +9,8 @@ export type FlagFragment = Readonly<Record<string, z.ZodType>>;
 type ReadonlyValue<Value> = Value extends readonly (infer Item)[] ? readonly Item[] : Value;
 
 /**
- * The names of a topic's flags whose values are in a run's configuration under the names of their options.
+ * The names of those flags of a topic whose values are in a run's configuration under the names of their
+ * options.
  */
 type NameIn<Fragment extends FlagFragment> = Exclude<keyof Fragment & string, FlagElsewhere>;
 
@@ -20,7 +21,7 @@ type NameWithDefault<Fragment extends FlagFragment> = {
 /**
  * The values of a topic's flags in a run's configuration, by option name. Flags of `flagsOfObjects` and
  * `flagsElsewhere` are left out. Values without a default may be absent, except for the flags in `Present`,
- * which every run has.
+ * which have a value in every run.
  */
 export type FlagValues<Fragment extends FlagFragment, Present extends NameIn<Fragment> = never> = {
   readonly [Name in NameWithDefault<Fragment> | Present as OptionName<Name>]: ReadonlyValue<

@@ -34,7 +34,7 @@ export function flagsOfOptions(options: RunOptions): ParsedFlags {
   const { kind: model = 'gpt' } = options.model ?? {};
   try {
     const { given, notices } = givenIn(options);
-    // a complete set of options also contains defaults for flags of other kinds of model
+    // a complete set of options also contains the defaults of flags for other kinds of model
     checkModelOfFlags({ model, values: given, where: 'in the options', allowDefaults: true });
     const request = {
       given,
@@ -61,7 +61,7 @@ function givenIn(options: RunOptions): {
     for (const [key, name] of flagsOfTopic.get(topic)!) {
       const value = values[key];
       if (value === undefined) continue;
-      // undefined is stored as well, because it removes a preset's value, like numExperts 0
+      // a value of undefined is stored as well, because it removes a preset's value, as numExperts 0 does
       given.set(name, readFlagValue({ name, value, where: 'in the options', isTyped: true }));
     }
   }

@@ -98,7 +98,7 @@ function topicOption(topic: OptionTopic): OptionCheck<false> {
   };
 }
 
-/** Returns the option with this name in another topic, or the option for the flag with this name. */
+/** Returns the option that has this name in another topic, or the option of the flag that has this name. */
 function optionElsewhere(name: string, topic?: OptionTopic): string | undefined {
   const key = optionName(name);
   const own = topic === undefined ? undefined : flagsOfTopic.get(topic)!.get(key);
@@ -136,8 +136,8 @@ export const resolvedFlagsOption: OptionCheck<false> = objectOption(
 );
 
 /**
- * Checks flags like `resolvedFlagsOption`, and the request that they were resolved from. Adding flags needs
- * the request.
+ * Checks flags as `resolvedFlagsOption` does, and also the request from which they were resolved, because
+ * this request is needed for adding flags.
  */
 export const parsedFlagsOption: OptionCheck<false> = objectOption(
   'flags that parseFlags or flagsOfOptions returned',

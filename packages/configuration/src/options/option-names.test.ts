@@ -15,7 +15,10 @@ function textAt(resolved: Resolved | undefined, path: string): string {
   return String(value);
 }
 
-/** The configuration's objects for groups of flags whose topic has another name, by the group's title. */
+/**
+ * For groups of flags whose object in the configuration does not have the topic's name: the name of this
+ * object, by the group's title.
+ */
 const objectOfGroup: Readonly<Record<string, string>> = {
   BERT: 'bert',
   'Device and parallelism': 'parallel',
@@ -31,7 +34,8 @@ const objects: Readonly<Record<string, string>> = {
 };
 
 /**
- * Returns the paths at which a flag's value may be. In an object of the same name, the name may be shortened.
+ * Returns the paths at which a flag's value may be. If a value is in a nested object, its name need not
+ * repeat the object's name.
  */
 function listPaths(flag: FlagName): readonly string[] {
   const [object, name] = [objects[flag]!, optionName(flag)];

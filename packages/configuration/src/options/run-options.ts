@@ -68,7 +68,7 @@ export type RunOptions = {
   readonly preset?: PresetName | undefined;
 };
 
-/** An option, given by its topic and its name in the topic. */
+/** An option, identified by its topic and its name in the topic. */
 interface PlaceOfOption {
   readonly topic: OptionTopic;
   readonly key: string;

@@ -50,8 +50,8 @@ const onBundledCorpus: Flags = {
 
 const presets = {
   // The default model: a BERT of 1.4 million parameters with the rotary positions of a RoFormer, and Muon for
-  // its matrices. docs/studies/default-presets.md has the reasons. For comparison: predicting only the
-  // frequencies of words gives a masked-language loss of 5.9.
+  // its matrices. docs/studies/default-presets.md has the reasons. For comparison, a model that predicts only
+  // the frequencies of words has a masked-language loss of 5.9.
   'bert-default': {
     ...onBundledCorpus,
     'position-embedding-type': 'rope',

@@ -86,7 +86,8 @@ const llama3: Flags = {
 
 /**
  * Qwen3's dense models (Yang et al. 2025, table 1), with samples of 4,096 tokens. The report gives no
- * learning rates or batch sizes, so the preset uses Llama 3's, with the same number of tokens.
+ * learning rates or batch sizes, so the preset uses the values of Llama 3, with the same number of tokens in
+ * a batch.
  */
 const qwen3: Flags = {
   ...publishedBlocks,
@@ -143,10 +144,10 @@ const llamaAndQwenPresets = {
 };
 
 /**
- * Mixtral (Jiang et al. 2024, table 1): every layer has experts, and a token uses two. The recipe and
- * the data are not published. Learning rates and batch sizes are taken from Llama 3's presets, and the
- * coefficient of the balancing loss from Megatron-LM's example. This type of balancing loss does not depend
- * on how the batch is split.
+ * Mixtral (Jiang et al. 2024, table 1): every layer has experts, and a token uses two. The recipe and the
+ * data are not published. Learning rates and batch sizes are taken from Llama 3's presets, and the
+ * coefficient of the balancing loss from Megatron-LM's example. This balancing loss does not depend on how
+ * the batch is split over ranks.
  */
 const mixtral: Flags = {
   ...publishedBlocks,
@@ -198,8 +199,9 @@ const expertPresets = {
 };
 
 const presets = {
-  // The default model, which is trained if the user gives no model. Its blocks are like Qwen3's, Muon updates
-  // its matrices, and it learns from the bundled corpus. docs/studies/default-presets.md has the reasons.
+  // The default model, which is trained if the user gives no model. Its blocks have the architecture of
+  // Qwen3's blocks. Muon updates its matrices. It is trained on the bundled corpus.
+  // docs/studies/default-presets.md has the reasons.
   default: {
     ...onBundledCorpus,
     'num-layers': 4,
@@ -221,10 +223,10 @@ const presets = {
     'lr-decay-style': 'linear',
     'eval-interval': 250,
   },
-  // A model with experts in every layer; a token uses two of eight. Its sizes give it the same FLOPs per
-  // token as the model above, and twice the parameters. After 1,000 steps, its validation loss is 4.032,
-  // against 4.066 for the model above, and training took 20 % more processor time. After schedules of 250
-  // steps the loss is not lower (4.787 against 4.780). Each value is from one seed.
+  // A model with experts in every layer; a token uses two of eight. It has the same FLOPs per token as the
+  // preset `default` above, and twice the parameters. After 1,000 steps, its validation loss is 4.032,
+  // against 4.066 for `default`, and training took 20 % more processor time. After schedules of 250 steps the
+  // loss is not lower (4.787 against 4.780). Each value is from one seed.
   'moe-3m': {
     ...onBundledCorpus,
     'num-layers': 4,

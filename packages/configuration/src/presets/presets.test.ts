@@ -41,8 +41,8 @@ describe('presets', () => {
 
   /**
    * Expected numbers of parameters, in millions: exact sums of Hugging Face's GPT-2 models; rounded numbers
-   * of Shoeybi 2019, table 1; for BERTs with their heads, numbers of Devlin 2018 and Shoeybi 2019, table 4.
-   * The last column is the precision of the source.
+   * of Shoeybi 2019, table 1; for BERT models including their heads, the numbers of Devlin 2018 and Shoeybi
+   * 2019, table 4. The last column is the precision of the number in the source.
    */
   it.each([
     ['gpt', 'gpt2-124m', 50_257, 124.44, 0.005],

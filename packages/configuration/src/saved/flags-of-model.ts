@@ -110,7 +110,7 @@ export function checkSameArchitecture({ kind, saved, built, path }: CheckSameArc
 
 /**
  * Rejects a model whose architecture config.json of a Hugging Face directory cannot describe. A run that will
- * write such a directory makes this check at its start.
+ * write such a directory calls this function at its start.
  *
  * @throws ConfigurationError MTL_HUGGING_FACE_LAYER_NORM for a BERT with layer norm before each sublayer,
  *   MTL_HUGGING_FACE_ARCHITECTURE for any other property
@@ -212,7 +212,8 @@ export function withAskedPositions<Model extends TransformerConfiguration>(
 interface FlagsOfHuggingFaceOptions extends KindOfModel {
   readonly directory: string;
   /**
-   * The tokenizer of the directory; undefined if the directory has none, or if the user chooses another one.
+   * The tokenizer of the directory; undefined if the directory has none, or if the user chooses another
+   * tokenizer.
    */
   readonly tokenizer: TokenizerOptions | undefined;
 }

@@ -33,7 +33,7 @@ function comparedValue(flag: FlagName): ((settings: Settings) => unknown) | unde
   const { key, isUnused } = field;
   return ({ resolved: { model, bert } }) => {
     const values = { ...model, ...bert } as Readonly<Record<string, unknown>>;
-    // models that may lack the field compute differently without it
+    // a model that may lack the field computes something else without it
     return values[key] ?? (isUnused?.(values) === false ? 'none' : undefined);
   };
 }
@@ -88,8 +88,8 @@ export function learningDifferences(
 }
 
 /**
- * Returns a value in the settings of a checkpoint; undefined if an older version did not record the settings
- * that contain it.
+ * Returns a value in the settings of a checkpoint; undefined if an older version saved the checkpoint and did
+ * not record the settings that contain the value.
  */
 function recorded(valueIn: (settings: Settings) => unknown, settings: Settings): unknown {
   try {

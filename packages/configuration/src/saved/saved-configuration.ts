@@ -86,7 +86,7 @@ export interface TrainedOn {
 export interface RecordedMatmuls {
   /** The platform on which the algorithms were timed. A run on another platform does not use them. */
   readonly platform: string;
-  /** The algorithm of each problem; the kernels name both. */
+  /** The algorithm for each matmul problem. The names of problems and algorithms come from the kernels. */
   readonly choices: Readonly<Record<string, string>>;
 }
 

@@ -32,7 +32,7 @@ export function listTokenizerFlags(options: TokenizerOptions): Flags {
 
 const chatTemplateName = 'chat_template.jinja';
 /**
- * Files of the model in the tokenizer's folder on which the tokenizer depends. The `model_type` in
+ * Files that describe the model, are in the tokenizer's folder, and affect the tokenizer. The `model_type` in
  * config.json determines the tokenizer's class. The `eos_token_id` in generation_config.json determines the
  * end of an answer in conversations.
  */
@@ -49,8 +49,8 @@ export interface TokenizerFile {
 }
 
 /**
- * Returns the files of a tokenizer; an empty list for a built-in one. A chat template in the options replaces
- * all templates in the tokenizer's folder.
+ * Returns the files of a tokenizer; an empty list for a built-in tokenizer. A chat template in the options
+ * replaces all templates in the tokenizer's folder.
  *
  * @throws CheckpointError with the codes of `tokenizerFilesIn`
  */

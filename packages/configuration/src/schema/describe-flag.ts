@@ -38,10 +38,10 @@ export function describeSchema(schema: z.ZodType): FlagDescription {
   };
 }
 
-/** Returns the default of a flag; undefined if it depends on other flags. */
+/** Returns the default of a flag; undefined if the default depends on other flags. */
 export const defaultOfSchema = (schema: z.ZodType): unknown => flagFacts.get(schema)!.default;
 
-/** Returns the names that a flag accepts; empty if it accepts other values. */
+/** Returns the names that a flag accepts; empty if it also accepts other values. */
 function listChoices(schema: z.ZodType): readonly string[] {
   const { kind } = flagFacts.get(schema)!;
   if (kind !== 'choice' && kind !== 'choices') return [];

@@ -207,9 +207,9 @@ export const tokenizerFlagNames = [
 ] as const satisfies readonly FlagName[];
 
 /**
- * Flags for a model or data of the user. If such a flag is given, no preset applies unless --preset is given.
- * Flags of batches, precision, parallelism, schedule, length and logging, in contrast, modify the default
- * preset.
+ * Flags with which the user describes a model or names data. If such a flag is given, the default preset does
+ * not apply. All other flags (for batches, precision, parallelism, schedule, length and logging) modify the
+ * default preset.
  */
 export const flagsOfOwnModels: ReadonlySet<FlagName> = new Set<FlagName>([
   ...architectureFlagNames(({ decides }) => decides === 'weights'),

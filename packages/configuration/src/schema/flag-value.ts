@@ -114,8 +114,8 @@ interface JsonSchemaOfFlag {
 }
 
 /**
- * Converts texts to numbers and switches. For files, also converts a number to a text and a single value to a
- * list where the schema needs this.
+ * Converts texts to numbers and switches. For values from files, also converts a number to a text, or a
+ * single value to a list, if the schema requires a text or a list.
  */
 function converted(given: GivenValue): unknown {
   const { value } = given;

@@ -51,7 +51,7 @@ export const conversionFlags = {
   ...adapterFlagsOfConversion,
 };
 
-/** The flags of commands that use a trained model. They select the model and the way to compute it. */
+/** The flags of commands that use a trained model. They select the model and determine how it is computed. */
 export const inferenceFlags = {
   ...checkpointToRead,
   'load-hf': redescribed(checkpointFlags['load-hf'], {

@@ -78,8 +78,8 @@ export const contextParallelism = strategy<typeof contextParallelFlags, ContextP
       );
     },
   },
-  // all_gather is the default for a trained model: gathering all keys is the simplest communication, and
-  // scoring computes each text only once
+  // all_gather is the default for a trained model, because gathering all keys is the simplest communication,
+  // and because scoring computes each text only once
   ofModel: ({ groups: { cp, sequences, cpHeads, cpRing }, fields: { cpCommType = ['all_gather'] } }) => ({
     sequence:
       cp &&
@@ -152,7 +152,8 @@ function checkPositions({ flags: given, model, axes }: Call, size: number): void
   const tensor = (given as unknown as WithTensorFlags).required('sequence-parallel')
     ? sizeOfAxis(axes, 'tp')
     : 1;
-  // n must divide half of the sequence, and the part of the sequence that each tensor-parallel process has
+  // n must divide half of the sequence, and also the section of the sequence that each tensor-parallel
+  // process has
   const half = sequenceLength % 2 === 0 ? sequenceLength / 2 : 1;
   const shard = sequenceLength % tensor === 0 ? sequenceLength / tensor : 1;
   if (half % size === 0 && shard % size === 0) return;

@@ -36,7 +36,7 @@ const wordsOfStates: Readonly<Record<TrainingState, string>> = {
   optimizer: 'optimizer state',
 };
 
-/** Returns help that lists what each store shards: `no_shard nothing, optim optimizer state`. */
+/** Returns help text that lists what each store shards, such as `no_shard nothing, optim optimizer state`. */
 const helpOfStores = (): string =>
   Object.values<ListedStore>(stores)
     .map(({ shardingStrategy, divides }) => {
@@ -45,7 +45,7 @@ const helpOfStores = (): string =>
     })
     .join(', ');
 
-/** The name of the store that divides everything. */
+/** The name of the store that divides parameters, gradients and optimizer states. */
 const fullySharded = stores.fullySharded.shardingStrategy;
 
 const flags = {
@@ -81,8 +81,9 @@ export interface DataParallelConfiguration
 const dividesState = ({ divides }: ListedStore): boolean => divides.includes('optimizer');
 
 /**
- * Returns the store for --use-distributed-optimizer: the store that shards the least among the stores with
- * sharded optimizer state. For the switch turned off, the same among the stores without sharded state.
+ * Returns the store that --use-distributed-optimizer selects: among the stores with sharded optimizer state,
+ * the store that shards the least. With the switch turned off, returns the store that shards the least among
+ * the stores without sharded optimizer state.
  */
 const storeOfSwitch = (isDistributed: boolean): ListedStore =>
   Object.values(stores).find((store) => dividesState(store) === isDistributed)!;
@@ -98,7 +99,7 @@ function searchedStrategies(): readonly ShardingStrategy[] {
   return [...names.filter(isReducedOnce).toReversed(), ...names.filter((name) => !isReducedOnce(name))];
 }
 
-/** Returns the flags that request a store, with the same meaning in Megatron-LM. */
+/** Returns the flags that select a store. In Megatron-LM they have the same meaning. */
 function flagsOfStore({ shardingStrategy }: ListedStore): Readonly<Record<string, unknown>> {
   if (shardingStrategy === storeOfSwitch(false).shardingStrategy) return {};
   if (shardingStrategy === storeOfSwitch(true).shardingStrategy) return { 'use-distributed-optimizer': true };
@@ -126,10 +127,10 @@ function wordsOfStore({ shardingStrategy }: ListedStore): string | undefined {
     : shardingStrategy;
 }
 
-/** Returns whether gradients are summed over several ranks. */
+/** Returns true if gradients are summed over several ranks. */
 const hasReplicas = (sizes: MeshCoordinates): boolean => reductionAxes.dense.some((axis) => sizes[axis] > 1);
 
-/** Returns the setting of a switch that overlaps communication of some stores with passes. */
+/** Returns the value of a flag that overlaps the communication of some stores with passes. */
 function overlapSetting(
   key: 'overlapGradReduce' | 'overlapParamGather',
   {
@@ -158,8 +159,8 @@ function overlapSetting(
 }
 
 /**
- * Data parallelism: replicas of a model share a batch, and with a distributed optimizer also the optimizer
- * state (ZeRO-1).
+ * Data parallelism: each replica of a model computes a part of every batch. With a distributed optimizer, the
+ * optimizer state is also sharded over the replicas (ZeRO-1).
  */
 export const dataParallelism = strategy<typeof flags, DataParallelConfiguration>({
   flags,
@@ -249,7 +250,7 @@ export const dataParallelism = strategy<typeof flags, DataParallelConfiguration>
     overlapSetting('overlapGradReduce', {
       flag: 'overlap-grad-reduce',
       words: 'overlapped reduction',
-      // a store that divides gradients reduces them during passes without the flag
+      // A store that divides gradients reduces them during passes even without the flag.
       canOverlap: ({ divides }) => !divides.includes('gradients'),
     }),
     overlapSetting('overlapParamGather', {
@@ -336,7 +337,8 @@ function storeBy(given: FlagsOf<typeof flags>): ListedStore {
 }
 
 /**
- * Checks that the ranks which sum gradients can be divided into instances, the copies of experts as well.
+ * Checks that the ranks that sum gradients can be divided into instances. The same must hold for the ranks
+ * that have copies of the same experts.
  *
  * @throws ConfigurationError `MTL_OPTIMIZER_INSTANCES` with the possible numbers
  */

@@ -37,9 +37,9 @@ export interface ExpertParallelConfiguration extends FlagValues<typeof expertPar
 type Call = StrategyCall<typeof expertParallelFlags>;
 
 /**
- * Expert parallelism (Lepikhin et al. 2020): the experts of a layer are sharded over processes. In the other
- * layers, the same processes split the samples or the matrices. Optionally, experts have separate sizes of
- * parallelism (parallel folding, Liu et al. 2025).
+ * Expert parallelism (Lepikhin et al. 2020): the experts of a layer are sharded over processes. In layers
+ * without experts, the same processes split the samples or the matrices. Optionally, the sizes of parallelism
+ * for experts differ from the sizes for other layers (parallel folding, Liu et al. 2025).
  */
 export const expertParallelism = strategy<typeof expertParallelFlags, ExpertParallelConfiguration>({
   flags: expertParallelFlags,
@@ -49,8 +49,8 @@ export const expertParallelism = strategy<typeof expertParallelFlags, ExpertPara
       flag: 'expert-tensor-parallel-size',
       recordedAs: 'expertTensor',
       field: 'expertTensorParallelSize',
-      // an expert is split over tensor-parallel processes as the rest of the layer, or not at all; experts
-      // with biases cannot be split
+      // an expert is split over tensor-parallel processes in the same way as the rest of the layer, or not at
+      // all; experts with biases cannot be split
       search: ({ values, sizes: { tp = 1 }, rest }) => {
         if (!values['num-experts']) return undefined;
         const width = widthOfExperts(values);
@@ -84,7 +84,7 @@ export const expertParallelism = strategy<typeof expertParallelFlags, ExpertPara
     },
     configure: ({ 'expert-model-parallel-size': size = 1 }, axes) => {
       checkSharedExperts(size, sizeOfAxis(axes, 'tp'));
-      // inference never splits experts, so they may have biases
+      // inference never splits experts over tensor-parallel processes, so experts may have biases
       return { expertModelParallelSize: size, expertTensorParallelSize: 1 };
     },
     checkModel: ({ numExperts }, { sizes: { ep }, path }) => {

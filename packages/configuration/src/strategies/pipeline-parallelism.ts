@@ -43,7 +43,7 @@ export interface LayerLayoutOptions {
 function layerLayout(options: LayerLayoutOptions): LayerLayout {
   const { numLayers, numChunks } = options;
   const layout = chooseLayout(options);
-  // this only checks that a split is possible, which does not depend on costs, so the costs are 0
+  // this call only checks that a split is possible; the result does not depend on costs, so all costs are 0
   partitionLayers({ numLayers, numChunks, layout, work: { embedding: 0, head: 0 } });
   return layout;
 }
@@ -76,7 +76,10 @@ function chooseLayout(options: LayerLayoutOptions): LayerLayout {
   return numLayers % numChunks === 0 ? 'even' : 'balanced';
 }
 
-/** Splits the layers evenly over the stages for which no flag gives the number of layers. */
+/**
+ * Returns the number of layers of each stage. Layers are divided evenly among the stages for which no flag
+ * gives a number.
+ */
 function numbersByEnds({ flags, numLayers, numStages }: LayerLayoutOptions): number[] {
   const first = flags.get('decoder-first-pipeline-num-layers');
   const last = flags.get('decoder-last-pipeline-num-layers');

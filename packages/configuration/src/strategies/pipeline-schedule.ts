@@ -46,7 +46,7 @@ function attempt<Result>(path: string, body: () => Result): Result {
   try {
     return body();
   } catch (error) {
-    // the module called a schedule of this project, which threw the error
+    // the error comes from a schedule of this project that the module has called
     if (MtlError.isInstance(error)) throw error;
     throw refusal(path, error instanceof Error ? error.message : String(error), error);
   }

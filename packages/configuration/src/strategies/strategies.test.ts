@@ -57,8 +57,8 @@ it.each([
 
 it('finds the ranks that differ, and for every rank the one that takes the same', () => {
   const mesh = new ProcessMesh({ tp: 4, dp: 2, pp: 3 });
-  // the first and the last stage each have two representatives: the first and the last tensor-parallel rank.
-  // The stage between them has one
+  // the first and the last stage each have two representatives, their first and their last tensor-parallel
+  // rank; the stage between them has one representative
   expect(distinctRanks(mesh)).toEqual([0, 3, 8, 16, 19]);
   expect([0, 1, 3, 4, 7].map((rank) => rankLike(mesh, rank))).toEqual([0, 0, 3, 0, 3]);
   expect([8, 11, 15, 18, 23].map((rank) => rankLike(mesh, rank))).toEqual([8, 8, 8, 16, 19]);

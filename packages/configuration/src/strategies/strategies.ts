@@ -35,9 +35,9 @@ import {
 import { tensorParallelism } from './tensor-parallelism.js';
 
 /**
- * The forms of parallelism, in order. Data parallelism gets the processes that remain after the preceding
- * strategies. Experts are sharded over the processes of a stage, independently of the other parts of a layer.
- * Runs, help, errors, dry runs and plans all use this list.
+ * All forms of parallelism. The order matters: data parallelism gets the processes that remain after the
+ * strategies before it. Experts are sharded over the processes of a stage, independently of the other weights
+ * of a layer. Runs, help, errors, dry runs and plans all use this list.
  */
 export const strategies = [
   tensorParallelism,
@@ -168,9 +168,9 @@ export function checkGeneration(values: Readonly<Record<string, number | undefin
 }
 
 /**
- * Rejects layouts that a trained model does not support.
+ * Rejects layouts in which processes cannot share a certain trained model.
  *
- * @throws ConfigurationError of the strategy that cannot share the model
+ * @throws ConfigurationError of the strategy that does not support the model
  */
 export function checkSharedModel(
   model: { readonly numExperts?: number | undefined },
@@ -200,8 +200,8 @@ const flagsOfAxes: ReadonlyMap<MeshAxis, string> = new Map(
 );
 
 /**
- * Returns the smallest number of processes for the given sizes: the number for one replica of the model, with
- * its experts.
+ * Returns the smallest number of processes that the given sizes require: the processes for one replica of the
+ * model with its experts.
  */
 export function leastProcesses(flags: Readonly<Record<string, unknown>>): number {
   const findSize = (axis: MeshAxis): number => {
@@ -340,8 +340,8 @@ const axesThatDiffer = all.flatMap(({ axes }) =>
 
 /**
  * Returns the rank that represents all ranks with the same memory and work as `rank`. The representative of a
- * pipeline stage is its first rank. The first and the last stage shard the vocabulary, so their last
- * tensor-parallel rank has its own entry. Data-parallel replicas are equal.
+ * pipeline stage is its first rank. In the first and the last stage, the last tensor-parallel rank represents
+ * itself, because its shard of the vocabulary differs. Data-parallel replicas are equal.
  */
 export function rankLike(mesh: ProcessMesh, rank: number): number {
   const { pp: stage, ...coordinates } = mesh.coordinatesOf(rank);
@@ -413,7 +413,7 @@ export function layoutText(parallel: AxisSizes): string {
   return `${formatAxes(dense)}, experts: ${formatAxes(experts.filter(({ size }) => size > 1))}${ending}`;
 }
 
-/** A group of processes, and the axis to which time predictions attribute its communication. */
+/** A group of processes, and the axis under which time predictions list the group's communication. */
 export interface PlannedGroup {
   readonly declaration: GroupDeclaration;
   readonly countsAs: CommunicationAxis;

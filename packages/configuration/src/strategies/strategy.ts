@@ -135,19 +135,20 @@ export interface SearchedSetting {
   /** The key of the setting in the layouts of a search. */
   readonly key: string;
   /**
-   * True if the setting changes the passes. Times measured with one value then do not apply to other values.
+   * True if the setting changes the passes. Times that were measured with one value of the setting then do
+   * not apply to other values.
    */
   readonly changesPasses: boolean;
   /**
-   * Returns the values to try for these sizes of axes, in order. `chosen` has the settings before this one in
-   * the order of `strategies`.
+   * Returns the values to try for these sizes of axes, in order. `chosen` has the settings that come earlier
+   * in the order of `strategies`.
    */
   choices(sizes: MeshCoordinates, chosen: Readonly<Record<string, unknown>>): readonly unknown[];
   /** The flags that can set the setting, in the order of decreasing precedence. */
   readonly givenBy: readonly string[];
   /**
-   * Returns the setting's value, given the value of one of these flags; undefined if the value leaves the
-   * setting open.
+   * Returns the setting's value, given the value of one of these flags; undefined if the value does not
+   * determine the setting.
    */
   given(flag: string, value: unknown): unknown;
   /** Returns the flags that select a value of the setting. */
@@ -215,7 +216,7 @@ export interface StrategySharing<Fragment extends FlagFragment, Fields extends o
   /** The strategy's flags in commands that use a trained model, with their help texts. */
   readonly help: Readonly<Partial<Record<keyof Fragment & string, string>>>;
   /**
-   * Returns the strategy's settings for values of these flags.
+   * Returns the strategy's settings, given the values of its flags.
    *
    * @throws ConfigurationError for sizes that cannot be combined with the preceding axes
    */
@@ -273,7 +274,7 @@ export interface Strategy<
   /**
    * Checks the flags, and returns the strategy's settings in a run's configuration.
    *
-   * @throws ConfigurationError for invalid values, with valid ones
+   * @throws ConfigurationError for invalid values; its message names valid values
    */
   configure(call: StrategyCall<Fragment>): Fields;
   /**

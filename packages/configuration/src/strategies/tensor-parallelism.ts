@@ -98,7 +98,7 @@ function checkEven({ flags: given, model }: StrategyCall<typeof tensorParallelFl
   ];
   for (const [name, total] of split) {
     if (total % size === 0) continue;
-    // the remedy is a divisor of all dimensions, because a divisor of only this dimension could cause the
+    // the remedy is a divisor of all dimensions, because a divisor of this dimension alone could cause the
     // next error
     const common = split.map(([, value]) => value).reduce(greatestCommonDivisor);
     const nearest = nearestDivisors(common, size);
@@ -124,8 +124,8 @@ function checkEven({ flags: given, model }: StrategyCall<typeof tensorParallelFl
 }
 
 /**
- * Returns numbers of vocabulary rows that divide evenly among ranks: the multiples of `size` nearest to
- * `total`, and one number that is also a multiple of `total`.
+ * Returns numbers of vocabulary rows that divide evenly among ranks: the two multiples of `size` that are
+ * nearest to `total`, and one number that is a multiple of both.
  */
 function paddingsFor(total: number, size: number): readonly number[] {
   const both = (total * size) / greatestCommonDivisor(total, size);

@@ -31,7 +31,7 @@ export interface CheckRequiredFlagsOptions {
   readonly preset: string;
   /** The words of the command line, for the remedy. */
   readonly argv: readonly string[];
-  /** Missing flags that the caller has already found. The error also names these. */
+  /** Missing flags that the caller has already found, and that the error must also name. */
   readonly alsoMissing?: readonly string[];
 }
 

@@ -22,8 +22,8 @@ interface CheckSizesOptions {
 }
 
 /**
- * Rejects sizes that no machine could hold, such as a number with additional zeros, before memory is
- * allocated. `mtl plan` reports whether a model fits into a given machine.
+ * Rejects models that would not fit into any machine, for example because the user has typed too many zeros.
+ * This check runs before memory is allocated. `mtl plan` reports whether a model fits into a given machine.
  *
  * @throws ConfigurationError `MTL_TOO_LARGE` with the flags that cause the size
  */
@@ -72,8 +72,8 @@ function checkCounts({ flags, model, training, parallel }: CheckSizesOptions): v
 /** The largest number of micro-batches in a step. Each is an action in a schedule, which takes memory. */
 const mostMicroBatches = 100_000;
 /**
- * The largest number of passes in the schedules of a run: of all pipeline stages, summed over the different
- * sizes of steps.
+ * The maximum number of passes in the schedules of a run, over all pipeline stages and all different sizes of
+ * steps.
  */
 const mostPasses = 1 << 22;
 

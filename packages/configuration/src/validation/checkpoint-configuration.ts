@@ -47,8 +47,8 @@ export function checkpointConfiguration(flags: FlagReader): CheckpointConfigurat
 }
 
 /**
- * Checks the flags for upcycling, which makes experts from copies of dense layers. The experts must have the
- * shapes of these layers, and the run must be new.
+ * Checks the flags for upcycling, which initializes experts with copies of dense layers. The experts must
+ * have the shapes of these layers, and the run must be new.
  */
 function checkUpcycling(flags: FlagReader): void {
   const name = 'moe-use-upcycling';

@@ -236,8 +236,8 @@ function needed<Name extends 'tokenizer-model' | 'vocab-size' | 'vocab-file'>(
 const builtIn = "(GPT-2's merges are built in, and need neither file)";
 
 /**
- * Returns both files of a GPT-2 vocabulary, or none, because the vocabulary is also built in. One file
- * without the other is an error.
+ * Returns the two files of a GPT-2 vocabulary. Returns no files if no flag names a file, because the
+ * vocabulary is also built in. It is an error if flags name only one of the two files.
  */
 function gpt2Files(flags: FlagReader): { readonly vocabFile?: string; readonly mergeFile?: string } {
   const vocabFile = flags.get('vocab-file');
@@ -260,8 +260,8 @@ export interface TokenizerFlags {
 }
 
 /**
- * Returns the tokenizer that the flags describe, or undefined without flags. Programs without other flags of
- * training call this function.
+ * Returns the tokenizer that the flags describe, or undefined without flags. This function is for programs
+ * that have no other flags of training runs.
  *
  * @throws ConfigurationError `MTL_FLAG_NEEDS` when a flag needs another flag
  */

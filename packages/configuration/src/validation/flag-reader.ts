@@ -88,7 +88,7 @@ export class FlagReader {
     return this.#resolved.loaded?.start;
   }
 
-  /** The tokenizer of the loaded model, unless a flag selects another one. */
+  /** The tokenizer of the loaded model, unless a flag selects another tokenizer. */
   get loadedTokenizer(): TokenizerOptions | undefined {
     return this.#resolved.loadedTokenizer;
   }
@@ -106,7 +106,7 @@ export class FlagReader {
     return `--${name}${shown}${from}`;
   }
 
-  /** Returns a notice for each given flag of `names`. `reason` says when these flags have no effect. */
+  /** Returns a notice for each given flag of `names`. `reason` describes when these flags have no effect. */
   noticesOfUnused(names: readonly FlagName[], reason: string): readonly string[] {
     return names.filter((name) => this.isGiven(name)).map((name) => `--${name} has no effect ${reason}`);
   }

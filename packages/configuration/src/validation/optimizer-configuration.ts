@@ -89,7 +89,8 @@ export function optimizerConfiguration(options: OptimizerConfigurationOptions): 
   const muon = muonConfiguration(flags, notices);
   const statePrecision = configureStatePrecision(flags, { training, notices });
   checkQkClip(flags, notices);
-  // The constructors check the numbers. The objects are not used further, because the run makes them again.
+  // The constructors check the numbers. The objects themselves are not used, because the run makes them
+  // again.
   const [schedule] = inWordsOfFlags(
     () => [new LearningRateSchedule(learningRate), new LossScaler(lossScale)] as const,
   );
@@ -145,8 +146,8 @@ function configureLearningRate(
 }
 
 /**
- * Rejects a minimum learning rate above the maximum. Both may come from different sources, such as a preset
- * and the command line, so the error names both sources.
+ * Rejects a minimum learning rate above the maximum. The two values may come from different sources, such as
+ * a preset and the command line, so the error names the source of each.
  */
 function refuseAbovePeak(
   flags: FlagReader,

@@ -64,8 +64,8 @@ export function validateConfiguration(
   const checkpoint = checkpointConfiguration(flags);
   checkRequiredFlags(flags, { preset: resolved.preset, argv: resolved.argv ?? [] });
   const model = modelConfiguration(flags, notices);
-  // a BERT leaves out padding, and pads the remaining tokens to a multiple of the number of shards, so any
-  // length works
+  // a BERT removes padding and pads the remaining tokens to a multiple of the number of shards, so any length
+  // is valid
   const sharded = resolved.model === 'bert' ? { ...model, sequenceLength: undefined } : model;
   checkLayersOfPipeline(flags);
   const parallel = parallelConfiguration({ flags, model: sharded, worldSize, notices });

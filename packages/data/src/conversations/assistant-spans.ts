@@ -2,13 +2,13 @@ import type { ChatMessage, ChatTemplate, TextSpan } from '@mtl/chat-templates';
 import { type Conversation, conversationError, isLearnt } from './conversation.js';
 
 /**
- * The end of an answer for a template that writes nothing after it: the first token of the next turn, or no
- * token.
+ * The end of an answer, for templates that write nothing after the answer. The end is then the first token of
+ * the next turn, or no token.
  */
 export interface UnwrittenEnd {
-  /** Special tokens that begin the next turn. Such a token ends the answer before it. */
+  /** Special tokens that begin the next turn, and thus end the answer before them. */
   readonly markers: readonly { readonly token: number; readonly text: string }[];
-  /** Text that is appended if the answer is the last message, where no next turn ends it. */
+  /** Text that is appended to an answer if it is the last message, because no next turn ends the answer. */
   readonly appended: string;
 }
 
@@ -17,7 +17,7 @@ interface AssistantSpansOptions {
   readonly template: ChatTemplate;
   /** The text of the special token that ends an answer. Text after it does not belong to the assistant. */
   readonly endOfTurn: string | undefined;
-  /** The end of an answer for a template that writes nothing after it. */
+  /** The end of an answer. Only for templates that write nothing after an answer. */
   readonly unwritten?: UnwrittenEnd | undefined;
 }
 
@@ -46,8 +46,8 @@ export function assistantSpans(given: AssistantSpansOptions): AssistantText {
 }
 
 /**
- * Extends each answer by the marker of the next turn, which ends the answer; appends an end to the last
- * answer.
+ * Extends each answer by the marker of the next turn, because this marker ends the answer. Appends an end to
+ * the last answer.
  */
 function withEnds(
   found: AssistantText,
@@ -140,7 +140,7 @@ interface AnswerInWholeOptions {
   readonly endOfTurn: string | undefined;
 }
 
-// invented words that occur in no answer, with different first and last characters
+// made-up words that occur in no answer; their first characters differ, and so do their last characters
 const words = ['gxqvzwk', 'kwzvqxg'];
 /**
  * The number of characters before an answer's header, and before its generation prompt, that are compared.
@@ -149,10 +149,10 @@ const comparedBefore = 16;
 
 /**
  * Finds an answer in the text of a conversation, for a template that changes earlier messages when other
- * messages follow (for example, by omitting their reasoning). Replacing the content of the answer by other
- * words shows its place, because only there the text changes. The answer begins after its generation prompt,
- * or after the part of the prompt that the text contains. It ends with the text that would follow the content
- * if the answer were the last message. Returns undefined unless the text has exactly one such span.
+ * messages follow (for example, by omitting their reasoning). To find the answer, its content is replaced by
+ * other words: the text then changes only at the answer. The answer begins after its generation prompt, or
+ * after the part of the prompt that the text contains. It ends with the text that would follow the content if
+ * the answer were the last message. Returns undefined unless the text has exactly one such span.
  */
 function answerInWhole(options: AnswerInWholeOptions): TextSpan | undefined {
   const { messages, index, whole, render } = options;
@@ -199,7 +199,8 @@ function commonEnd(one: string, other: string): number {
 }
 
 /**
- * Returns the start of the answer, which is the end of its header. `content` is the position of its content.
+ * Returns the start of the answer, which is where its header ends. `content` is the position of the answer's
+ * content.
  */
 function endOfHeader(
   { messages, index, whole, render }: AnswerInWholeOptions,
@@ -212,7 +213,7 @@ function endOfHeader(
   const compared = before.slice(-comparedBefore);
   for (let size = header.length; size > 0; size--) {
     const at = whole.lastIndexOf(header.slice(0, size), content - size);
-    // only the part of the header that is equal to the prompt counts
+    // of the header, only the part that equals the start of the generation prompt counts
     const isHeader = at >= 0 && at + size <= content && (size === header.length || at + size === content);
     if (isHeader && whole.slice(0, at).endsWith(compared)) return at + size;
   }

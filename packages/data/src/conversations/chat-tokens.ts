@@ -3,8 +3,8 @@ import type { AssistantText } from './assistant-spans.js';
 
 /**
  * Returns the token ids of a rendered conversation. Text that spells a special token becomes this token.
- * Built-in tokenizers treat all text as plain, but in conversations `<|endoftext|>` becomes their
- * end-of-document token.
+ * Built-in tokenizers have no special tokens in text, except that `<|endoftext|>` in a conversation becomes
+ * the end-of-document token.
  */
 export function chatTokens(tokenizer: Tokenizer, text: string): Int32Array | number[] {
   if (tokenizer.specialIds !== undefined || !text.includes(endOfText)) return tokenizer.encode(text);
@@ -23,8 +23,8 @@ interface TokensInSpans {
 }
 
 /**
- * Encodes a complete text, so that its tokens are the same as in any other use, and finds the tokens of its
- * spans. The spans must be in order and must not overlap.
+ * Encodes a text and finds the tokens of its spans. The text is encoded as a whole, so that its tokens do not
+ * depend on the spans. The spans must be in order and must not overlap.
  */
 export function tokensInSpans({ text, spans }: AssistantText, tokenizer: Tokenizer): TokensInSpans {
   const tokens = chatTokens(tokenizer, text);
@@ -56,8 +56,9 @@ const whole = (count: number): Place => ({ count, through: count });
 
 /**
  * Returns the number of tokens from the start of the text to each position in `ends`. Encodes the text
- * between consecutive positions, which is cheaper than encoding each prefix. Usually the result is the tokens
- * of the complete text, because special tokens separate messages. Returns undefined otherwise.
+ * between consecutive positions, which is cheaper than encoding each prefix. Usually the pieces have the same
+ * tokens as the complete text, because special tokens separate messages. Returns undefined if the tokens
+ * differ.
  */
 function countsByPieces(options: {
   readonly text: string;
@@ -80,7 +81,7 @@ function countsByPieces(options: {
 /**
  * Returns the position in the tokens of the joined text at which `before` ends and `after` begins. If
  * `before` or `after` has the same tokens in the joined text, the position is the boundary of these tokens.
- * Otherwise it covers the tokens that belong to neither.
+ * Otherwise the result is the range of tokens that belong to neither text.
  */
 function findPlace(
   all: ArrayLike<number>,

@@ -13,8 +13,8 @@ export interface Conversation {
 }
 
 /**
- * Returns true if the assistant learns a message. It does not learn context, nor a message with `"weight": 0`
- * or `"train": false`.
+ * Returns true if the assistant learns a message. The assistant does not learn messages that are only
+ * context, or messages with `"weight": 0` or `"train": false`.
  */
 export function isLearnt({ messages, numGiven }: Conversation, index: number): boolean {
   const { role, weight, train } = messages[index]!;

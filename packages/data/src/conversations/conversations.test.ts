@@ -378,8 +378,7 @@ describe('packRows', () => {
         expect(rows.flat().sort((a, b) => a - b)).toEqual(lengths.map((_, index) => index));
         const filled = rows.map((row) => row.reduce((sum, piece) => sum + lengths[piece]!, 0));
         expect(Math.max(0, ...filled)).toBeLessThanOrEqual(20);
-        // with best fit, at most one row is half empty, because any two rows together have more tokens than
-        // fit into one row
+        // with best fit, at most one row is half empty: if there were two such rows, one row would hold both
         expect(filled.filter((length) => length <= 10).length).toBeLessThanOrEqual(1);
       }),
     );

@@ -9,7 +9,7 @@ import { endOfTurn } from './end-of-turn.js';
 
 /** The rules for a conversation with more tokens than a sample holds. */
 export const longConversationRules = ['refuse', 'truncate', 'drop'] as const;
-/** A rule for a conversation with more tokens than a sample holds. */
+/** The rule for a conversation that has more tokens than a sample. */
 export type LongConversationRule = (typeof longConversationRules)[number];
 
 interface EncodeConversationsOptions {
@@ -18,8 +18,8 @@ interface EncodeConversationsOptions {
   readonly tokenizer: Tokenizer;
   readonly sequenceLength: number;
   /**
-   * The rule for conversations with more tokens than a sample holds. `refuse`: an error; `truncate`: keep the
-   * first tokens; `drop`: omit the conversation.
+   * The rule for a conversation that has more tokens than a sample: `refuse` throws an error, `truncate`
+   * keeps the first tokens, and `drop` omits the conversation.
    */
   readonly long: LongConversationRule;
 }
@@ -40,8 +40,8 @@ export interface ConversationCounts {
   /** Conversations with an answer that begins or ends inside a token. */
   splitTokens: number;
   /**
-   * The number of complete conversations whose learnt tokens include no special token. The model does not
-   * learn from them to end its answers.
+   * The number of complete conversations whose learnt tokens include no special token. From these
+   * conversations, the model does not learn to end its answers.
    */
   withoutEnd: number;
   /** The number of tokens in the conversations that are kept. */
@@ -81,7 +81,7 @@ export async function encodeConversations(
     const count = keptTokens(tokens.length, { conversation, options, counts });
     if (count === 0) continue;
     const isLearnt = isInSpan.slice(0, count);
-    // the first token is only an input, never a label
+    // the first token is only an input and never a label, so it does not count
     const learnt = isLearnt.reduce((sum, one, index) => (index === 0 ? 0 : sum + one), 0);
     if (learnt === 0) {
       counts.withoutAnswer += 1;
@@ -112,7 +112,7 @@ function keptTokens(
   },
 ): number {
   const { sequenceLength, long } = of.options;
-  // the last token is only a label, never an input
+  // the last token is only a label and never an input, so a conversation may have one token more
   const most = sequenceLength + 1;
   if (count <= most) return count;
   if (long === 'refuse') {
@@ -164,8 +164,9 @@ export function packConversations(
 }
 
 /**
- * Packs items into rows of equal capacity. The longest item is first, and each item is put into the fullest
- * row with enough room (best fit). The number of rows is usually within one percent of the minimum.
+ * Packs items into rows of equal capacity. Items are placed from the longest to the shortest, each in the
+ * fullest row that has enough room (best fit). The number of rows is usually within one percent of the
+ * minimum.
  *
  * @param lengths length of each item, from 1 to `capacity`
  * @returns the items of each row, by their index in `lengths`

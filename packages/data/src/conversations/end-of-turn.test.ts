@@ -21,7 +21,7 @@ put('tokenizer_config.json', { additional_special_tokens: special, eos_token: '<
 const tokenizer = await createTokenizer({ type: 'HuggingFaceTokenizer', tokenizerModel: directory });
 const [user, , observation, end] = special.map((token) => tokenizer.tokenIds!.get(token)!);
 
-/** A template whose turns begin with a marker and have no marker at the end. */
+/** Makes a template whose turns begin with a marker but do not end with a marker. */
 const template = (marker: string): ChatTemplate =>
   new ChatTemplate({
     name: 'chat.jinja',

@@ -9,7 +9,7 @@ import { directoryOfTokenizer } from './find-chat-template.js';
 export interface EndOfTurn {
   readonly token: number;
   readonly text: string;
-  /** The end of an answer for a template that writes nothing after it. */
+  /** The end of an answer. Only for templates that write nothing after an answer. */
   readonly unwritten?: UnwrittenEnd;
 }
 
@@ -67,7 +67,8 @@ function textBehindAnswer(template: ChatTemplate, next?: ChatMessage): string | 
   try {
     ({ text } = template.render({ messages, where: 'an example' }));
   } catch {
-    // a template may need more than two messages. This error is reported when the template is used
+    // the error is ignored here, because a template may need more than two messages; if it is a real error,
+    // it is reported when the template is used
     return undefined;
   }
   const at = text.lastIndexOf(answer);
@@ -84,8 +85,8 @@ function firstSpecial(text: string, tokenizer: Tokenizer): { token: number; text
 }
 
 /**
- * Returns the text of a special token. Built-in tokenizers have no text for their end-of-document token, so
- * the result is `<|endoftext|>`.
+ * Returns the text of a special token. For a built-in tokenizer, whose end-of-document token has no text,
+ * returns `<|endoftext|>`.
  */
 const spelt = ({ specialIds, decode }: Tokenizer, token: number): string =>
   specialIds === undefined ? endOfText : decode([token]);

@@ -83,7 +83,7 @@ export async function conversationDatasets(
   }
   const order = Float64Array.from(all.encoded.keys());
   new RandomState(seed).shuffle(order);
-  // with a share above 0, both splits get at least one conversation
+  // if the share is above 0, both splits get at least one conversation
   const wanted = validationFraction === 0 ? 0 : Math.max(1, Math.round(validationFraction * numAll));
   const numValidation = Math.min(wanted, numAll - 1);
   const held = new Set(order.subarray(0, numValidation));

@@ -372,7 +372,8 @@ describe('prepareDataset', () => {
     const record = join(directory, 'out_text_document.inputs.txt');
     expect(readFileSync(record, 'utf8')).toBe(files.map((path) => `${path}\n`).join(''));
     const bytes = readFileSync(join(directory, 'out_text_document.bin'));
-    // the same files given by name produce the same bytes, and need no record of the inputs
+    // if the same files are given by name, the output has the same bytes, although there is no record of the
+    // inputs
     const again = { ...options, inputs: files };
     await expect(prepareDataset(again)).rejects.toMatchObject({ code: 'MTL_DATA_EXISTS' });
     await prepareDataset({ ...again, overwrite: true });

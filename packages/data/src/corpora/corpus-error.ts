@@ -1,9 +1,12 @@
 import { DataError } from '@mtl/errors';
 
-/** Called with the error about a line or row that cannot be used and is therefore skipped. */
+/** Receives the error about a line or row that cannot be used and is therefore skipped. */
 export type OnBadLine = (error: DataError) => void;
 
-/** Passes the error about an unusable line or row to `onBadLine`. Throws the error without this function. */
+/**
+ * Passes the error about an unusable line or row to `onBadLine`. If this function is not given, throws the
+ * error.
+ */
 export function reportBadLine(error: DataError, onBadLine: OnBadLine | undefined): void {
   if (onBadLine === undefined) throw error;
   onBadLine(error);

@@ -87,7 +87,7 @@ export interface ReadDocumentsOptions {
   readonly jsonKey?: string | undefined;
   /** The definition of a document in plain text (default "paragraph": blank lines separate documents). */
   readonly textDocuments?: PlainTextDocuments;
-  /** Called with the bytes of the file read so far. */
+  /** Receives the bytes of the file read so far. */
   readonly onBytes?: ((bytes: number) => void) | undefined;
   /**
    * Receives the error about each line, element or row without usable text, which is then skipped. In plain

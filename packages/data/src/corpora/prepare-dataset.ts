@@ -11,11 +11,11 @@ import { type CorpusFiles, corpusFiles, readDocuments } from './corpus-files.js'
 import type { PlainTextDocuments } from './read-plain-text.js';
 import { DocumentTokenizer, type TokenizedDocuments } from './tokenize-documents.js';
 
-// The amount of text in a batch for a thread. It is large enough that the cost of a message is negligible,
-// and small enough that all threads have work.
+// The number of characters in a batch that is sent to a thread. It is large enough that the cost of sending
+// is negligible, and small enough that all threads get work.
 const threadBatchCharacters = 1 << 18;
-// The amount of text in a batch for this thread. The event loop runs after each batch, so signals are handled
-// within a tenth of a second.
+// The number of characters in a batch for this thread. The event loop runs after each batch, so signals are
+// handled within a tenth of a second.
 const hereBatchCharacters = 1 << 15;
 const batchDocuments = 4096;
 // For smaller corpora, starting threads takes longer than tokenizing.
@@ -68,7 +68,7 @@ interface PrepareDatasetOptions {
   readonly skipBadLines?: boolean;
   /** True to replace an existing dataset with the same prefix. Default: an existing dataset is an error. */
   readonly overwrite?: boolean;
-  /** Called after each batch of documents. */
+  /** This function is called after each batch of documents. */
   readonly onProgress?: (progress: PrepareProgress) => void;
   /**
    * Aborting this signal deletes the unfinished dataset, and the preparation fails with the signal's reason.
@@ -130,8 +130,8 @@ export async function prepareDataset(options: PrepareDatasetOptions): Promise<Pr
         progress.bytes = bytes;
       },
     });
-    // each thread has two batches: one in progress and one in its queue. Results are written in the order of
-    // the corpus
+    // each thread has two batches, one in progress and one in its queue; the results are written in the order
+    // of the corpus
     const start = (texts: readonly string[]) => documents.tokenize(texts);
     await forEachInOrder({ batches, start, atMost: Math.max(1, 2 * workers), finish: write });
     signal?.throwIfAborted();
@@ -247,7 +247,7 @@ async function forEachInOrder<I, O>(options: {
   const underWay: Promise<O>[] = [];
   for await (const batch of batches) {
     const started = start(batch);
-    // a failure is handled when the item is finished. Until then, this handler prevents an unhandled
+    // the failure is handled when the item is finished; until then, this handler prevents an unhandled
     // rejection
     started.catch(() => undefined);
     underWay.push(started);

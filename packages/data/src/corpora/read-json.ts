@@ -17,7 +17,7 @@ export async function* readJsonLines(
   }
 }
 
-/** Returns the text of a record, or an error about it. */
+/** Returns the text of a record, or an error about the record. */
 function readText(record: JsonRecord, { path, key }: { readonly path: string; readonly key: string }) {
   const { text, line, element } = record;
   const at = { path, line, element, isBadLine: true };

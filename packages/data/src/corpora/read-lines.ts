@@ -20,7 +20,7 @@ export interface CorpusLine {
 /** The file to read, and the callbacks for progress and errors. */
 export interface ReadLinesOptions {
   readonly path: string;
-  /** Called with the number of bytes of the file read so far (compressed bytes for a .gz file). */
+  /** Receives the number of bytes of the file read so far (compressed bytes for a .gz file). */
   readonly onBytes?: ((bytes: number) => void) | undefined;
   /**
    * The maximum size of a line in bytes, checked for lines that span chunks of the file (default: 256 Mi).
@@ -42,8 +42,8 @@ export interface ReadLinesOptions {
 const batchLines = 4096;
 
 /**
- * Streams the lines of a UTF-8 file (decompressed if the name ends in .gz), with memory for one chunk and one
- * line. Throws `MTL_DATA_CORPUS` for files that cannot be read, are truncated, or are not UTF-8.
+ * Streams the lines of a UTF-8 file (decompressed if the name ends in .gz). Only one chunk and one line are
+ * in memory. Throws `MTL_DATA_CORPUS` for files that cannot be read, are truncated, or are not UTF-8.
  */
 export async function* readLines(options: ReadLinesOptions): AsyncGenerator<CorpusLine, void, undefined> {
   for await (const batch of readLineBatches(options)) yield* batch;
@@ -75,7 +75,9 @@ export async function* readLineBatches(
     isSkipping = false;
     return line;
   };
-  /** Yields the lines collected so far, so that they precede the error about a bad line. */
+  /**
+   * Yields the lines that have been collected so far, so that they come before the error about a bad line.
+   */
   function* flush(): Generator<readonly CorpusLine[], void, undefined> {
     if (batch.length > 0) yield batch;
     batch = [];
@@ -95,7 +97,8 @@ export async function* readLineBatches(
     let start = 0;
     const last = joinsLines && !isSkipping ? chunk.lastIndexOf(newline) : -1;
     const block = last < 0 ? undefined : Buffer.concat([...pending, chunk.subarray(0, last)]);
-    // a block with invalid UTF-8 is read line by line, to skip the bad line or to name it in the error
+    // a block with invalid UTF-8 is read line by line, so that the bad line can be skipped or named in the
+    // error
     if (block !== undefined && isUtf8(block)) {
       const text = decodeText(block, number + 1).replaceAll(/\r(?=\n|$)/g, '');
       batch.push({ text, number: number + 1 });
@@ -147,7 +150,7 @@ function endOfEmptyLines(bytes: Buffer, start: number): { readonly end: number; 
   }
 }
 
-/** Returns a line without its line break, or an error about it. */
+/** Returns a line without its line break, or an error about the line. */
 function decodeLine(
   line: Buffer,
   at: { readonly path: string; readonly number: number },
@@ -169,7 +172,7 @@ function decodeText(bytes: Buffer, number: number): string {
 
 function countLines(bytes: Buffer): number {
   let count = 1;
-  // a loop over bytes, because calling indexOf for each of many short lines takes longer
+  // searches in a loop over the bytes, because calling indexOf for each of many short lines takes longer
   for (let at = 0; at < bytes.length; at++) if (bytes[at] === newline) count++;
   return count;
 }

@@ -5,7 +5,7 @@ import type { ReadLinesOptions } from './read-lines.js';
 
 /**
  * Streams the texts of a Parquet file's column. A worker thread decodes batches in advance, so that this
- * thread can handle signals. The worker ends with the generator.
+ * thread can handle signals. The worker ends when the generator ends.
  */
 export async function* readParquet(
   options: ReadLinesOptions & { readonly key: string },

@@ -12,8 +12,8 @@ export interface TokenizedDocuments {
   /** int32: the number of tokens in each sequence; no sequence is empty. */
   readonly lengths: Int32Array;
   /**
-   * int32: the number of sequences in each document, which is its number of sentences, or 1; 0 for a document
-   * without tokens.
+   * int32: the number of sequences in each document: its number of sentences if documents are split into
+   * sentences, otherwise 1; 0 for a document without tokens.
    */
   readonly sequences: Int32Array;
 }
@@ -95,8 +95,8 @@ interface DocumentTokenizerOptions {
 
 /**
  * Tokenizes batches of documents in worker threads or in this thread. This thread can handle signals at any
- * time: a batch with a long document is sent to a thread that can be terminated, and the event loop runs
- * before every other batch.
+ * time, because batches with a long document always go to a worker thread, which can be terminated, and
+ * because the event loop runs before each batch that this thread tokenizes.
  */
 export class DocumentTokenizer {
   readonly #options: DocumentTokenizerOptions;

@@ -81,8 +81,8 @@ export class IndexedDatasetWriter {
   }
 
   /**
-   * Appends documents from concatenated tokens. Each entry of `lengths` is a document with a single sequence.
-   * A length of 0 is an empty document, as in Megatron's preprocessing.
+   * Appends documents from concatenated tokens. Each entry of `lengths` is the number of tokens of a document
+   * with a single sequence. A length of 0 is an empty document, as in Megatron's preprocessing.
    */
   addDocuments(tokens: TokenArray, lengths: ArrayLike<number>): void {
     const isFilled = (length: number): boolean => length > 0;
@@ -272,7 +272,7 @@ interface MergeIndexedDatasetsOptions {
   readonly output: string;
   /** True to replace an existing dataset with the same prefix. Default: an existing dataset is an error. */
   readonly overwrite?: boolean;
-  /** Called after each input. */
+  /** This function is called after each input. */
   readonly onProgress?: (progress: {
     readonly done: number;
     readonly total: number;

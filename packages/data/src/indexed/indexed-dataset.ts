@@ -125,8 +125,8 @@ export class IndexedDataset {
   }
 
   /**
-   * Copies the sequences [first, end) with a single read, because they are contiguous in the file. Otherwise
-   * like `copySequence`.
+   * Copies the sequences [first, end) with a single read, because they are contiguous in the file. In all
+   * other respects, the method is like `copySequence`.
    */
   copySequences(options: {
     readonly first: number;

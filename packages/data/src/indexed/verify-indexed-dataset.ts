@@ -19,7 +19,10 @@ export interface IndexedDatasetInspection {
   readonly idxBytes: number;
 }
 
-/** Summarises a dataset, given as an open dataset or a prefix, without reading its tokens. */
+/**
+ * Returns a summary of a dataset without reading its tokens. The dataset is given as an open dataset or as a
+ * prefix.
+ */
 export function inspectIndexedDataset(source: string | IndexedDataset): IndexedDatasetInspection {
   if (typeof source === 'string') {
     using dataset = IndexedDataset.open(source);
@@ -62,7 +65,7 @@ interface VerifyIndexedDatasetOptions {
    * are errors.
    */
   readonly vocabularySize?: number;
-  /** Called repeatedly with the number of tokens checked so far. */
+  /** This function is called repeatedly with the number of tokens checked so far. */
   readonly onProgress?: (progress: { readonly tokens: number; readonly totalTokens: number }) => void;
 }
 

@@ -158,13 +158,13 @@ describe('reading ahead', () => {
       ({ waitedMilliseconds } = loader.statistics);
       await loader.close();
     }
-    // This does not depend on speed: for a batch that is ready, `next` must not wait at all.
+    // this check does not depend on speed, because `next` must not wait at all if a batch is ready
     expect(waitedMilliseconds).toBe(0);
   });
 
   it('has batches ready while the event loop is blocked by a step', async () => {
     let numWaited = Number.POSITIVE_INFINITY;
-    // assembling a batch takes far less than 10 ms, the first block
+    // assembling a batch takes far less than the 10 ms of the first step
     for (let stepMs = 10; stepMs <= 160 && numWaited > 10; stepMs *= 2) {
       const loader = createBatchLoader({
         dataset,

@@ -17,8 +17,8 @@ export interface BatchLoaderOptions<Batch extends NumberedBatch = TokenBatch> {
   /** The number of batches that are assembled before they are requested (default 4). */
   readonly readAhead?: number;
   /**
-   * The thread that assembles batches: a worker thread, while the step runs (default), or this thread, on
-   * request.
+   * The thread that assembles batches: a worker thread, which assembles them while the step runs (default),
+   * or this thread, which assembles a batch when it is requested.
    */
   readonly thread?: 'worker' | 'main';
 }
@@ -46,8 +46,8 @@ export interface BatchLoader<Batch extends NumberedBatch = TokenBatch> extends A
 }
 
 /**
- * Starts to read batches ahead. The same options give the same batches, in a resumed run too, and in any
- * thread.
+ * Starts to read batches ahead. The same options always give the same batches, also in a resumed run and in
+ * any thread.
  */
 export function createBatchLoader<Batch extends NumberedBatch = TokenBatch>(
   options: BatchLoaderOptions<Batch>,
@@ -166,7 +166,7 @@ class WorkerLoader<Batch extends NumberedBatch> implements BatchLoader<Batch> {
       this.#assembled += reply.milliseconds;
       return { done: false, value: reply.batch };
     }
-    // later calls get the same reply: the end or the error
+    // later calls get the same reply, which is the end of the stream or the error
     this.#end = reply;
     await this.close();
     if ('error' in reply) throw unpackError(reply.error);

@@ -53,7 +53,7 @@ interface BertDatasetSettings extends SampleIndexSettings {
   readonly tokenizer: Tokenizer;
   /**
    * The tokenizer identifiers in the md5 of cache file names. Default: the tokenizer's own identifiers. With
-   * Megatron's value, Megatron and this project can use each other's caches.
+   * the value that Megatron uses, Megatron and this project can use each other's caches.
    */
   readonly tokenizerIdentifiers?: PythonJsonValue;
   /** Changes to Megatron's masks. */
@@ -68,8 +68,8 @@ interface BertDatasetSettings extends SampleIndexSettings {
 }
 
 /**
- * Settings, and the split of a dataset that provides the samples. The dataset must have sentences
- * (`prepareDataset` with `splitSentences`). It is split by documents.
+ * The settings of a BERT dataset, and the split of an indexed dataset that provides its samples. The dataset
+ * must have sentences (`prepareDataset` with `splitSentences`). It is split by documents.
  */
 export interface BertDatasetOptions extends BertDatasetSettings, SampleIndexPart {}
 
@@ -96,8 +96,8 @@ interface BertSample {
   readonly labels: Int32Array;
   readonly lossMask: Int32Array;
   /**
-   * 1 for tokens and 0 for padding. As in Megatron, every padding id in `text` counts as padding, even as a
-   * random replacement of a masked token.
+   * 1 for tokens and 0 for padding. As in Megatron, every padding id in `text` counts as padding, even if it
+   * is a random replacement of a masked token.
    */
   readonly paddingMask: Int32Array;
   /** True if the segments A and B were swapped. */
@@ -209,9 +209,9 @@ export class BertDataset implements SampleDataset<MaskedTokenBatch> {
     const { firstSentence: first, endSentence: end, targetLength } = this.#sentences.findRange(sample);
     const tokens = Math.min(this.#sentences.countTokens({ first, end }), targetLength);
     if (!this.description.sentencePairs) return tokens + 2;
-    // if the first and the last sentence have tokens, both segments have tokens after any split. Truncation
-    // leaves at least one token in each, because every target length has room for two. Otherwise the sample
-    // must be drawn to find out if a segment is empty
+    // if the first and the last sentence have tokens, both segments have tokens after any split; truncation
+    // leaves at least one token in each, because every target length has room for two tokens. In other cases,
+    // only drawing the sample shows whether a segment is empty
     const isEmpty = (sentence: number): boolean =>
       this.#sentences.countTokens({ first: sentence, end: sentence + 1 }) === 0;
     const isSure = end - first >= 2 && !isEmpty(first) && !isEmpty(end - 1);
@@ -284,8 +284,8 @@ interface TokenRange {
 }
 
 /**
- * Removes tokens from the longer segment, from a random end, until both segments fit; returns whether any was
- * removed.
+ * Removes tokens from the longer segment, from a random end, until both segments fit. Returns true if a token
+ * was removed.
  */
 function truncatePair(options: {
   first: TokenRange;

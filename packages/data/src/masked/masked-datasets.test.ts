@@ -34,7 +34,7 @@ function vocabulary(name: string, tokens: readonly string[]): Promise<Tokenizer>
   return createTokenizer({ type: 'BertWordPieceLowerCase', vocabFile });
 }
 
-/** Writes documents given as lengths of their sentences; tokens are drawn. */
+/** Writes documents with random tokens, given the lengths of their sentences. */
 function corpus(name: string, documents: readonly (readonly number[])[]): string {
   const prefix = join(directory, name);
   const writer = new IndexedDatasetWriter({ prefix, dtype: 'uint16' });
@@ -109,7 +109,8 @@ describe('BertDataset', () => {
         maskedPositions.length,
         maskedPositions.length,
       ]);
-      // 16 rows of at most floor(0.15 x 45) = 6: an eighth of 96 is a step of 16.
+      // a batch has 16 rows with at most floor(0.15 x 45) = 6 masked tokens each; an eighth of the total of
+      // 96 is rounded up to 16
       expect(maskedPositions.length % 16).toBe(0);
       expect(maskedPositions.length - numMasked).toBeLessThan(16);
       rooms.add(maskedPositions.length);
@@ -167,7 +168,7 @@ describe('BertDataset', () => {
       isMasked[maskedPositions[i]!] = 1;
     }
     expect(numMasked).toBeLessThanOrEqual(Math.max(1, 0.15 * length + 0.5));
-    // [CLS] A [SEP] B [SEP], no other special tokens, no empty part.
+    // the format is [CLS] A [SEP] B [SEP], without other special tokens and without an empty segment
     expect([original[0], original[length - 1]]).toEqual([2, 3]);
     const separators = [...original.keys()].filter((i) => original[i] === 3);
     expect(separators).toHaveLength(2);
@@ -243,7 +244,7 @@ describe('BertDataset', () => {
   });
 
   it('tells how long samples are without reading them, whatever the documents', () => {
-    // some sentences have no tokens, which leaves a part empty
+    // some sentences have no tokens, so that a segment may be empty
     const documents = fc.array(fc.array(fc.integer({ min: 0, max: 40 }), { minLength: 2, maxLength: 8 }), {
       minLength: 1,
       maxLength: 8,
@@ -259,7 +260,7 @@ describe('BertDataset', () => {
       }),
       { numRuns: 60 },
     );
-    // with room for a single token, truncation would leave a segment empty
+    // if there is room for only a single token, truncation would leave a segment empty
     expect(() => openBertDataset({ ...base, sequenceLength: 4 })).toThrow(
       expect.objectContaining({ code: 'MTL_DATA_SEQUENCE_LENGTH' }),
     );
@@ -360,7 +361,7 @@ describe('loading', () => {
       const wide = await take(
         createBatchLoader({ ...options, sampler: { kind: 'single', microBatchSize: 8, totalSamples } }),
       );
-      // the samples do not depend on the number of ranks
+      // every rank layout reads the same samples
       const column = ({ tokens, batchSize }: MaskedTokenBatch, row: number) =>
         Array.from({ length: 48 }, (_, s) => tokens[s * batchSize + row]);
       expect(column(wide[3]!, 5)).toEqual(column(second[3]!, 1));

@@ -48,7 +48,8 @@ export function mostMasked({ batchSize, sequenceLength, probability }: MaskedSiz
 }
 
 /**
- * Returns the largest M (room for masked tokens) of any batch. It occurs if all samples fill their sequences.
+ * Returns the largest M (room for masked tokens) of any batch. A batch has this M if all its samples fill
+ * their sequences.
  */
 export function mostRoomForMasked(size: MaskedSize): number {
   return roomFor(mostMasked(size), mostMasked(size));

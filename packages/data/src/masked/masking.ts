@@ -181,8 +181,8 @@ export class TokenMasker {
       numMasked += end - first;
     }
     this.#collect(length);
-    // Megatron shuffles once more here. This can be omitted, because this sample draws no further random
-    // number.
+    // Megatron shuffles once more here; this shuffle can be omitted, because the sample draws no further
+    // random numbers
   }
 
   #findCandidates(tokens: Int32Array, length: number): number {
@@ -205,7 +205,7 @@ export class TokenMasker {
 
   /**
    * Draws the length of an n-gram and reduces it until the n-gram fits. Returns the end index of the n-gram's
-   * members, or their start index if none fits.
+   * tokens. If no n-gram fits, returns the start index.
    */
   #fittingEnd(options: {
     candidate: number;
@@ -257,7 +257,7 @@ function cumulativeProbabilities({ maximumNgram, favorLongerNgrams }: MaskingOpt
   const inverse = Array.from({ length: maximumNgram }, (_, i) => 1 / (i + 1));
   let probabilities = normalizeWeights(inverse);
   if (favorLongerNgrams) probabilities.reverse();
-  // the weights are normalized twice more to get Megatron's rounding. Megatron normalizes once for the
+  // the weights are normalized twice more to get the same rounding as Megatron, which normalizes once for the
   // n-grams of a candidate, and once in the running sum of NumPy's choice()
   probabilities = normalizeWeights(probabilities);
   let sum = 0;

@@ -15,8 +15,8 @@ interface SentenceMappingOptions extends SentenceDocuments {
 
 /**
  * Builds Megatron's `build_mapping`: uint32 [N, 3] with the first sentence, end sentence and target length of
- * each sample. The rows and their order are equal to Megatron's, bit for bit (`std::mt19937` of C++ draws the
- * short targets). Throws `MTL_DATA_NO_SENTENCES`.
+ * each sample. The rows and their order are equal to Megatron's, bit for bit. Short target lengths are drawn
+ * as by C++ `std::mt19937`. Throws `MTL_DATA_NO_SENTENCES`.
  */
 export function buildSentenceMapping(options: SentenceMappingOptions): Uint32Array {
   const { maximumLength, shortSequenceProbability, seed } = options;
@@ -78,7 +78,7 @@ interface SentenceDocuments {
 interface WalkSentencesOptions extends SentenceDocuments {
   /**
    * Restarts the random stream, and returns a function that gives the target length of each sample. The
-   * sentences are processed twice, and both passes need the same lengths.
+   * function is called twice, because the sentences are processed in two passes, which need the same lengths.
    */
   readonly start: () => () => number;
 }
@@ -192,7 +192,7 @@ function walkEpochs(
         length += sizes[sentence]!;
         const remaining = end - sentence - 1;
         const enough = length >= target && sentence + 1 - start >= minimumSentences;
-        // a sample must either leave at least two sentences for the next sample, or take all remaining
+        // a sample must either leave at least two sentences for the next sample, or use all remaining
         // sentences
         if (remaining > 0 && !(enough && remaining >= 2)) continue;
         if (rows !== undefined) {

@@ -1,4 +1,6 @@
-/** Rounds like Python's and NumPy's round(): to the nearest integer, halves to the even integer. */
+/**
+ * Rounds like Python's and NumPy's round(): to the nearest integer, and halves to the nearest even integer.
+ */
 export function roundHalfToEven(value: number): number {
   const floor = Math.floor(value);
   const fraction = value - floor;

@@ -10,7 +10,10 @@ const multiplier = 47026247687942121848144207491837523525n;
 export class Pcg64 {
   #state: bigint;
   readonly #increment: bigint;
-  /** The upper half of the last 64-bit output, to be returned next; undefined if it has been returned. */
+  /**
+   * The upper half of the last 64-bit output, which the next call returns. Undefined if it has already been
+   * returned.
+   */
   #upper: number | undefined;
 
   constructor({ state, increment }: { readonly state: bigint; readonly increment: bigint }) {
@@ -34,12 +37,12 @@ export class Pcg64 {
   }
 
   /**
-   * Returns an integer from 0 to below `count` (at most 2^20), with the same draws as `Generator.integers`
-   * for 32-bit integers.
+   * Returns an integer of at least 0 and below `count`, which is at most 2^20, with the same draws as
+   * `Generator.integers` for 32-bit integers.
    */
   below(count: number): number {
     // products with a low half below this remainder are rejected, because some results would otherwise be too
-    // frequent (Lemire 2019). The products stay below 2^53
+    // frequent (Lemire 2019); all products stay below 2^53
     const least = 2 ** 32 % count;
     for (;;) {
       const product = this.u32() * count;

@@ -56,7 +56,8 @@ export class RandomState {
         if (value <= maximum) return value;
       }
     }
-    // Two draws, the high half first. Only the high half is masked, because `maximum` has more than 32 bits.
+    // Two numbers are drawn, the high half first. Only the high half is masked, because `maximum` has more
+    // than 32 bits.
     const highMaximum = Math.floor(maximum / 4294967296);
     const highMask = 0xffffffff >>> Math.clz32(highMaximum);
     for (;;) {

@@ -92,7 +92,7 @@ export class BlendedDataset<Batch extends NumberedBatch = TokenBatch> implements
   fillRow({ sample, batch, row }: { sample: number; batch: Batch; row: number }): void {
     const { dataset, number } = this.#locateSample(sample);
     dataset.fillRow({ sample: number, batch, row });
-    // The batch must contain the sample's number in the blend, not its number in the dataset.
+    // the batch must contain the sample's number in the blend, and not its number in the dataset
     batch.sampleNumbers[row] = sample;
   }
 
@@ -220,7 +220,7 @@ function checkOversampling(options: {
   }
 }
 
-/** For each sample of a blend, its dataset and its number in this dataset. */
+/** For each sample of a blend, the number of its dataset, and the number of the sample in this dataset. */
 interface BlendIndices {
   /** int16 [size]: the index of the dataset. */
   readonly datasetIndex: Int16Array;

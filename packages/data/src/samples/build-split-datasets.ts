@@ -11,7 +11,7 @@ import type { SampleDataset } from './sample-dataset.js';
 export interface SplitDatasetsOptions {
   /** The datasets and their weights, from `parseDataPath`. */
   readonly blend: DataBlend;
-  /** `--split`: the weights of train, valid and test (default "1": everything is for training). */
+  /** `--split`: the weights of train, valid and test. Default: "1", all data is for training. */
   readonly splitWeights?: string | undefined;
   /** The number of samples in each split; undefined for one epoch, 0 for no samples. */
   readonly numSamples: Readonly<Record<SplitName, number | undefined>>;
@@ -21,8 +21,8 @@ export interface SplitDatasetsOptions {
    */
   readonly dataCachePath?: string | false | undefined;
   /**
-   * The fraction by which each dataset of a blend gets more samples than its weight requires (0.005, as in
-   * Megatron).
+   * A fraction (0.005, as in Megatron). Each dataset of a blend gets this fraction more samples than its
+   * weight requires.
    */
   readonly blendSurplus?: number;
   readonly onCacheEvent?: ((event: IndexCacheEvent) => void) | undefined;

@@ -12,7 +12,8 @@ export interface DataBlend {
 
 /**
  * Parses the list of `--data-path` as Megatron does: pairs `weight prefix weight prefix ...` if the length is
- * even and the first element of every pair is a number. Otherwise prefixes only. A mixture is an error.
+ * even and the first element of every pair is a number. Otherwise, the list contains only prefixes. A mixture
+ * is an error.
  *
  * @throws ConfigurationError MTL_DATA_PATH, MTL_DATA_BLEND_WEIGHTS
  */

@@ -7,11 +7,11 @@ import { normalizeWeights, roundHalfToEven } from '../python/numbers.js';
 export interface SampleIndexSettings {
   readonly sequenceLength: number;
   readonly seed: number;
-  /** `--split`: the weights of train, valid and test (default "1": everything is for training). */
+  /** `--split`: the weights of train, valid and test. Default: "1", all data is for training. */
   readonly splitWeights?: string | undefined;
   /**
-   * The tokenizer identifiers in the md5 of cache file names. With Megatron's value, Megatron and this
-   * project can use each other's caches.
+   * The tokenizer identifiers in the md5 of cache file names. With the value that Megatron uses, Megatron and
+   * this project can use each other's caches.
    */
   readonly tokenizerIdentifiers?: PythonJsonValue;
   /**
@@ -101,7 +101,7 @@ export function splitSequences(options: {
 /** Returns the split in the form for a dataset's identifiers. */
 function splitMatrixIdentifier(split: string): PythonJsonValue {
   return parseSplit(split).map((range) => {
-    // as in Megatron, a 0 at the start is a Python integer, and all other limits are floats
+    // as in Megatron, a limit of 0 at the start is a Python integer, and all other limits are floats
     return range === undefined
       ? null
       : [range[0] === 0 ? 0 : new PythonFloat(range[0]), new PythonFloat(range[1])];
@@ -116,8 +116,8 @@ function invalidSplit(split: string): ConfigurationError {
 }
 
 /**
- * Returns the first identifiers of a dataset. The md5 of all identifiers is a component of its cache file
- * names. As in Megatron, these first identifiers are the same for all dataset classes.
+ * Returns the identifiers that all dataset classes have. As in Megatron, they come first in the list of
+ * identifiers, and the md5 of the complete list is part of the names of the cache files.
  */
 export function datasetIdentifiers(
   className: string,

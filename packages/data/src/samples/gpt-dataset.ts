@@ -296,8 +296,8 @@ function describeGptDataset(
     index: indexed.index,
     sequenceLength: options.sequenceLength,
     masks: Object.fromEntries(Object.entries(masks).filter(([, value]) => value !== undefined)),
-    // if the padding token is also the end-of-document token, no token counts as padding. Otherwise real
-    // document ends would be masked as well
+    // if the padding token is also the end-of-document token, no token counts as padding, because the real
+    // ends of documents would otherwise be masked as well
     padId: options.padId === undefined || options.padId === endOfDocument ? -1 : options.padId,
     vocabularySize: options.vocabularySize,
     documentIndex: arrays.document_index,
@@ -320,7 +320,7 @@ interface SampleMaskOptions {
 
 /**
  * Fills the loss mask, positions and document starts of a sample, given its input tokens. The end-of-document
- * token belongs to the document that it ends. Every array has one row [S].
+ * token belongs to the document that it ends. Each array is a single row [S].
  */
 function fillMasks(options: {
   readonly tokens: Int32Array;

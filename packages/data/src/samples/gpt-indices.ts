@@ -108,8 +108,8 @@ export function buildGptIndices(options: GptIndicesOptions): GptIndices {
 
 function checkCounts(plan: GptIndexPlan, documents: GptIndicesOptions['documents']): void {
   const entries = plan.numEpochs * (documents.end - documents.first);
-  // beyond these limits, Megatron uses wider element types. Such an index would not fit into one typed array
-  // here
+  // beyond these limits, Megatron uses wider element types, and the index would not fit into one typed array
+  // of this program
   if (entries > 0x7fffffff || plan.numSamples >= 0x7fffffff) {
     throw new DataError(
       'MTL_DATA_INDEX_TOO_LARGE',
@@ -160,7 +160,7 @@ function buildSampleIndex(options: {
       }
       remaining -= available;
       if (position === lastPosition) {
-        // This line is reached only in an incomplete last sample, when no tokens are left.
+        // This line is reached only in an incomplete last sample, when no tokens remain.
         offset = sizes[documentIndex[position]!]! - 1;
         break;
       }

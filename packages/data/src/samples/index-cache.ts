@@ -41,7 +41,7 @@ interface IndexCacheOptions<S extends Record<string, CachedArraySpecification>> 
   readonly directory: string | undefined;
   /** Megatron's class name, for example `GPTDataset`. */
   readonly className: string;
-  /** The split; undefined if the files' names do not contain it. */
+  /** The split whose name is part of the files' names; undefined if the names contain no split. */
   readonly split?: string | undefined;
   /** The text whose md5 is a component of the files' names. */
   readonly description: string;
@@ -152,7 +152,8 @@ function listFiles(directory: string): readonly string[] {
   try {
     return readdirSync(directory).sort();
   } catch {
-    // without a directory, nothing is cached. Any other error will occur again when the index is stored
+    // if the directory does not exist, nothing is cached; any other error occurs again when the index is
+    // stored
     return [];
   }
 }
@@ -185,7 +186,7 @@ function store<S extends Record<string, CachedArraySpecification>>(
     const shapeBuilt = [rows ?? built.length / row.reduce((count, dim) => count * dim, 1), ...row];
     writeNpy({ path: join(directory, `${name}-${key}.npy`), descr, shape: shapeBuilt, values: built });
   }
-  // the description is written last, so that a reader that finds it also finds the arrays
+  // the description is written last, so that a reader that finds the description also finds the arrays
   writeFileAtomically(join(directory, `${name}-description.txt`), [description]);
 }
 

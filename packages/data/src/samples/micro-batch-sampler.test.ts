@@ -63,7 +63,7 @@ describe('sampleMicroBatches', () => {
     expect(epoch(1, 2)).toEqual(first);
     expect(epoch(4, 2, 16)).toEqual(second);
     expect(epoch(2, 4, 16)).toEqual(second);
-    // in the middle of the second epoch
+    // These samples are in the middle of the second epoch.
     expect(epoch(2, 1, 24).slice(0, 8)).toEqual(second.slice(8));
   });
 
@@ -144,7 +144,8 @@ describe('sampleMicroBatches', () => {
     { consumedSamples: 10 },
     { consumedSamples: -1 },
     { kind: 'cyclic' as const, consumedSamples: 1 },
-    // TypeScript rejects this kind, but JavaScript does not. The kind would never end
+    // JavaScript callers can pass this kind although TypeScript rejects it; without the check, the sampler
+    // would never end
     { kind: 'random' as 'cyclic' },
   ])('refuses %j', (change) => {
     const options = { kind: 'single' as const, totalSamples: 10, microBatchSize: 2, ...change };

@@ -4,8 +4,8 @@ import { RandomState } from '../random/random-state.js';
 /** The samples that a rank reads, and their order, as plain data for worker threads. */
 export interface MicroBatchSamplerOptions {
   /**
-   * `single`: 0, 1, 2, ... once. `cyclic`: for every epoch a new seeded permutation of all samples, without
-   * end.
+   * The order of the samples. `single`: 0, 1, 2, ..., once. `cyclic`: a new seeded permutation of all samples
+   * for each epoch, without end.
    */
   readonly kind: 'single' | 'cyclic';
   /** Samples of the dataset. */

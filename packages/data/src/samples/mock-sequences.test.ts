@@ -3,7 +3,8 @@ import { describe, expect, it } from 'vitest';
 import { buildGptDatasets, createBatchLoader, mockDataBlend } from '../index.js';
 import { createMockIndex, MockSequences } from './mock-sequences.js';
 
-// An epoch of the made-up documents is 205 million tokens: 6 million samples of 32 take seconds to shuffle.
+// An epoch of the synthetic documents has 205 million tokens. With short sequences of 32 tokens, shuffling 6
+// million samples would take seconds.
 const sequenceLength = 2048;
 const build = (options: { readonly vocabularySize: number; readonly splitWeights?: string }) =>
   buildGptDatasets({

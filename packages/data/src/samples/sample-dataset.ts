@@ -26,8 +26,8 @@ export interface SampleDataset<Batch extends NumberedBatch = TokenBatch> {
   /** Returns an empty batch of `batchSize` rows, to be filled and finished. */
   createBatch(batchSize: number): Batch;
   /**
-   * Writes sample `sample` into row `row` of `batch`. Each row must be written exactly once, in ascending
-   * order.
+   * Writes sample `sample` into row `row` of `batch`. Rows must be written in ascending order, and each
+   * exactly once.
    */
   fillRow(options: { readonly sample: number; readonly batch: Batch; readonly row: number }): void;
   /** Returns the final form of a batch after all its rows are filled. */
@@ -35,8 +35,8 @@ export interface SampleDataset<Batch extends NumberedBatch = TokenBatch> {
   /** Returns a sample as a batch. */
   sample(sample: number): Batch;
   /**
-   * Returns the number of tokens in a sample before its padding, if possible without reading the tokens. Only
-   * datasets whose batches have `lengths` have this function.
+   * Returns the number of tokens in a sample before its padding, without reading the tokens. Undefined if the
+   * dataset cannot know this number, or if its batches have no `lengths`.
    */
   readonly measureLength?: ((sample: number) => number) | undefined;
   /** Returns the documents from which a sample was read. Absent for datasets without document numbers. */

@@ -130,7 +130,7 @@ function createTaskTokenBatch(options: {
 
 /** Collects encoded sequences, then packs them into shared memory. */
 export class TaskSequences {
-  // The array grows by doubling; a list of numbers would take three times the memory.
+  // The array doubles when it is full. A list of numbers would take three times as much memory.
   #tokens = new Int32Array(1 << 12);
   #numTokens = 0;
   readonly #offsets: number[] = [0];

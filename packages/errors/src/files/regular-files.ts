@@ -62,7 +62,7 @@ export async function openRegularHandle(path: string): Promise<FileHandle> {
   }
 }
 
-// Windows has no such flag, but also no FIFOs among files.
+// Windows has no such flag, but its files cannot be FIFOs either
 const openingFlags = constants.O_RDONLY | (constants.O_NONBLOCK ?? 0);
 
 function openingError(error: unknown): unknown {
@@ -80,8 +80,8 @@ function checkRegular(stats: Stats): void {
 
 /**
  * Fills `view` with the bytes of an open file from `position` on. Returns the number of bytes read, which is
- * smaller than the view only at the end of the file. (A single read(2) may return less than requested, and
- * never more than 2 GiB.)
+ * smaller than the view only at the end of the file. A loop is necessary, because a single read(2) may return
+ * fewer bytes than requested, and never more than 2 GiB.
  */
 export function readFully(descriptor: number, view: ArrayBufferView, position: number): number {
   const bytes = new Uint8Array(view.buffer, view.byteOffset, view.byteLength);

@@ -50,7 +50,8 @@ function nameClass(value: object): string {
 function isPlainObject(value: unknown): value is Readonly<Record<string, unknown>> {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return false;
   const prototype: unknown = Object.getPrototypeOf(value);
-  // an object literal of another realm has another Object.prototype, whose own prototype is null
+  // an object literal that was created in another realm (for example by node:vm) has another
+  // Object.prototype, whose own prototype is null
   return prototype === null || Object.getPrototypeOf(prototype) === null;
 }
 
@@ -135,7 +136,7 @@ export function listOption(
 
 /**
  * Makes the check for an object of any class whose members pass checks, such as a stream, an extension or a
- * signal. It may have further members.
+ * signal. The object may have further members.
  *
  * @param what the kind of object, for errors
  */
@@ -163,7 +164,10 @@ export const wordsOption = listOption(
 export interface OptionGroupFacts {
   /** A noun for the object that has the options, such as `a run`. */
   readonly of: string;
-  /** Returns the path of the option that the user may mean by an unknown name. Default: the nearest name. */
+  /**
+   * Returns the path of the option that the user may mean by an unknown name. Default: the known name that is
+   * most similar.
+   */
   readonly meant?: ((name: string) => string | undefined) | undefined;
 }
 

@@ -26,8 +26,8 @@ interface Architecture {
   /** True if llama.cpp reads Llama 3's frequency factors (`rope_freqs.weight`) for this architecture. */
   readonly readsFrequencyFactors?: true;
   /**
-   * The treatment of expert weights in llama.cpp: `normalized` scales the weights of a token's chosen experts
-   * to a sum of 1. Absent: the architecture has no experts.
+   * How llama.cpp computes the weights of a token's chosen experts. `normalized` scales them to a sum of 1.
+   * Absent: the architecture has no experts.
    */
   readonly expertWeights?: 'normalized' | 'as they are';
   /** Returns the differences that only this architecture has. */
@@ -74,7 +74,8 @@ const architectures: Readonly<Record<GptTypeName, Architecture>> = {
 
 /**
  * llama.cpp's SmolLM3, which applies no rotary positions in every fourth layer. This interval is a constant
- * in llama.cpp, and GGUF files do not store it. A SmolLM3 whose layers all rotate becomes a Llama.
+ * in llama.cpp, and GGUF files do not store it. A SmolLM3 with rotary positions in every layer is written as
+ * a Llama.
  */
 const smolLm3: Architecture = {
   name: 'smollm3',
@@ -97,8 +98,8 @@ const smolLm3: Architecture = {
 };
 
 /**
- * Returns the model type for writing a GPT. The type in the origin's config.json has precedence if it can
- * describe the model.
+ * Returns the model type for writing a GPT. If the model was loaded from a directory with a config.json, and
+ * if the type in this file can describe the model, the result is this type.
  *
  * @throws CheckpointError MTL_GGUF_ARCHITECTURE for blocks that no supported architecture has
  */

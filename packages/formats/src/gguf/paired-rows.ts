@@ -22,11 +22,11 @@ function runsOfPairs({ numHeads, headSize }: Heads, numValues: number): readonly
 }
 
 /**
- * Returns a mapping that reorders the rows of queries and keys for llama.cpp's architecture `llama`. It
+ * Returns a mapping that reorders the rows of queries and keys for llama.cpp's architecture `llama`. `llama`
  * rotates the neighbouring features 2i and 2i + 1 of a head together. Our models and the transformers library
  * rotate features i and i + D / 2 together. The reordering does not change attention scores.
  *
- * @param mapping the mapping in the order of the transformers library, made of runs
+ * @param mapping the mapping of the transformers library, which consists of runs
  * @param options.heads the number of query heads and of key heads
  */
 export function pairedRows(

@@ -88,8 +88,8 @@ export function storedType(
 }
 
 /**
- * Returns a notice about matrices whose rows require another type than the dtype's. Returns undefined if
- * there are none.
+ * Returns a notice about the matrices that are stored in another type than the dtype's, because their rows do
+ * not consist of complete blocks. Returns undefined if there are no such matrices.
  */
 export function replacedTypesNotice(
   tensors: readonly { readonly name: string; readonly shape: readonly number[]; readonly type: TensorType }[],

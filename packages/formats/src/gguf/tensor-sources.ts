@@ -32,7 +32,7 @@ export function tensorSources(options: {
     countElements(tensor.globalShape) > valuesAtOnce;
   const mapped = mappedTensors(names, tensors);
   const whole = new WholeTensors(mapped.filter((one) => !isInParts(one)).map(({ tensor }) => tensor));
-  // memory for a block of values, its bytes, and the neighbouring rows that reordering needs
+  // memory for a block of values, for its bytes, and for the neighbouring rows that reordering requires
   const scratch = new ScratchMemory(4 * valuesAtOnce * Float32Array.BYTES_PER_ELEMENT);
   return mapped.flatMap((one) =>
     one.mapping.sources.map((source, position) => ({

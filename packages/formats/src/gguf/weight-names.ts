@@ -12,7 +12,10 @@ import {
 } from '../huggingface/weight-mapping.js';
 import { pairedRows } from './paired-rows.js';
 
-/** GGUF names by the transformers library's names: tensors of the whole model, then modules of a layer. */
+/**
+ * The names in GGUF files, by the names in the transformers library: tensors of the whole model, then modules
+ * of a layer.
+ */
 const modelNames: Readonly<Record<string, string>> = {
   'embed_tokens.weight': 'token_embd.weight',
   'norm.weight': 'output_norm.weight',
@@ -48,8 +51,7 @@ function ggufName(name: string): string {
 }
 
 /**
- * Returns a tensor with its GGUF name. A matrix with one row, such as the gate of shared experts, becomes a
- * vector.
+ * Gives a tensor its GGUF name. A matrix with one row, such as the gate of shared experts, becomes a vector.
  */
 const renamed = ({ name, shape }: HuggingFaceTensor): HuggingFaceTensor => ({
   name: ggufName(name),
@@ -77,7 +79,7 @@ function expertsMapping(mapping: WeightMapping, layer: string): WeightMapping {
 /**
  * Returns the mappings of a Llama or of a model derived from Llama.
  *
- * @param options.pairsRows true where the architecture rotates neighbouring features, as `llama` does
+ * @param options.pairsRows true if the architecture rotates neighbouring features, as `llama` does
  */
 function llamaMappings(
   modelType: GptTypeName,
@@ -154,7 +156,7 @@ export function ggufWeightNames(modelType: GptTypeName, model: GptModelConfigura
   return {
     mappings: modelType === 'gpt2' ? gpt2Mappings(model) : llamaMappings(modelType, model, { pairsRows }),
     prefix: '',
-    // ignored: the frequency factors, which follow from the metadata, and the output head of a tied model
+    // ignores the frequency factors, which follow from the metadata, and the output head of a tied model
     isIgnored: (name) => name === 'rope_freqs.weight' || (model.tieEmbeddings && name === 'output.weight'),
     ...(model.tieEmbeddings && { copies: { 'output.weight': 'token_embd.weight' } }),
   };

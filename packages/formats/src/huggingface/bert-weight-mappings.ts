@@ -162,8 +162,8 @@ export const bertEmbedding = (model: BertModelConfiguration) => ({
   naming: { prefix: choosePrefix(model), canonical },
 });
 
-// matches tensors that are ignored: the tied decoder, the angles that a RoFormer computes, buffers of older
-// versions, and the heads that a model without sentence order lacks
+// matches the names of tensors that are ignored: the tied decoder, the angles that a RoFormer computes
+// itself, buffers of older versions, and heads that a model without sentence order does not have
 const ignored =
   /^cls\.predictions\.decoder\.(weight|bias)$|^encoder\.embed_positions\.weight$|^embeddings\.position_ids$/;
 const orderHead = /^(pooler\.dense|cls\.seq_relationship)\.(weight|bias)$/;

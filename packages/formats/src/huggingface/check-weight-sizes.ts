@@ -70,8 +70,8 @@ function checkExperts(options: {
 }
 
 /**
- * Compares the sizes in config.json with the headers of the directory's weights. Does nothing where
- * `isConfigurationAlone` is true: there are no weights.
+ * Compares the sizes in config.json with the headers of the directory's weights. Does nothing if
+ * `isConfigurationAlone` is true, because there are no weights.
  *
  * @throws CheckpointError MTL_HUGGING_FACE_WEIGHTS, MTL_SAFETENSORS_*
  */

@@ -15,8 +15,8 @@ export interface ConfigField {
    */
   readonly names: readonly string[];
   /**
-   * True if the names are spellings of the same field. A spelling from a file is not written in addition to
-   * the first name.
+   * True if the names are spellings of the same field. Only the first name is written, even if a file used
+   * another spelling.
    */
   readonly hasSpellings?: true;
   /** Further fields of config.json to which the same value is written. */
@@ -111,8 +111,8 @@ export function writeConfigFields(
 }
 
 /**
- * Returns the field names that are read but never written, because another name with the same meaning is
- * written.
+ * Returns names of fields that are read but never written. For writing, another name with the same meaning is
+ * used.
  */
 export const listSpellings = (table: readonly ConfigField[]): ReadonlySet<string> =>
   new Set(table.flatMap(({ names, hasSpellings }) => (hasSpellings ? names.slice(1) : [])));

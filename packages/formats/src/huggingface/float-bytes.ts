@@ -82,8 +82,8 @@ export function encodeFloats(values: Float32Array, dtype: WritableDtype): Uint8A
 export type AllocateFloats = (length: number) => Float32Array;
 
 /**
- * Memory for the temporary copies of a tensor, reused for the next tensor. Without it, new arrays would add
- * up until the garbage collector runs. Pages that were never written take no physical memory.
+ * Memory for the temporary copies of a tensor, reused for the next tensor. If each tensor had new arrays,
+ * they would add up until the garbage collector runs. Pages that were never written take no physical memory.
  */
 export class ScratchMemory {
   readonly #buffer: ArrayBuffer;

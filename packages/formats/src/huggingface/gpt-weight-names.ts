@@ -24,7 +24,8 @@ const gpt2Prefix = 'transformer.';
 /**
  * Returns the weight names in files of a model type.
  *
- * @param tensors the names in a file to read. Default: the current names, for writing
+ * @param tensors the names in a file to read. Default: the result has the current names, which are used for
+ *   writing
  */
 export function gptWeightNames(
   modelType: GptTypeName,

@@ -6,7 +6,7 @@ export interface HuggingFaceOrigin {
   readonly generation?: Readonly<Record<string, unknown>> | undefined;
 }
 
-// fields about the files or the library that wrote them, which do not describe the model
+// fields about the files or the library that wrote them; they do not describe the model
 const notKept = new Set(['_name_or_path', 'auto_map', 'dtype', 'torch_dtype', 'transformers_version']);
 
 /** Returns the fields to repeat. Callers override them by the fields that describe the model. */
@@ -14,8 +14,8 @@ export const keptFields = (fields: Readonly<Record<string, unknown>>): Record<st
   Object.fromEntries(Object.entries(fields).filter(([name]) => !notKept.has(name)));
 
 /**
- * Returns true if the original model ends texts with one of these tokens, so that its list of end tokens
- * stays valid. Also true for an empty list.
+ * Returns true if the original model ends texts with one of these tokens. Its list of end tokens is then
+ * still valid. Also returns true for an empty list.
  */
 export function endsTexts({ config, generation }: HuggingFaceOrigin, endTokens: readonly number[]): boolean {
   const known = [config.eos_token_id, generation?.eos_token_id].flat();

@@ -5,8 +5,9 @@ import { join } from 'node:path';
 const snapshot = /[\\/]models--[^\\/]+[\\/]snapshots[\\/][0-9a-f]{40}[\\/]?$/;
 
 /**
- * Returns true if a directory in the cache of Hugging Face's tools lacks the model's weights. Dry runs and
- * plans download only its JSON files. Loading weights from it fails as for every directory without weights.
+ * Returns true if a directory in the cache of Hugging Face's tools has JSON files but no weights, because a
+ * dry run or a plan has downloaded only the JSON files. Loading weights from such a directory fails, as it
+ * does for every directory without weights.
  */
 export function isConfigurationAlone(directory: string): boolean {
   if (!snapshot.test(directory)) return false;

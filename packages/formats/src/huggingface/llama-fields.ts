@@ -2,8 +2,9 @@ import { type ConfigField, size, truth } from './config-fields.js';
 import type { JsonFields } from './json-fields.js';
 
 /**
- * Makes the field for the number of key-value heads. null means one per query head. A missing field means
- * `otherwise`, transformers' default for the model type, or one per query head without `otherwise`.
+ * Makes the field for the number of key-value heads. null means one key-value head for each query head. If
+ * the field is missing, the number is `otherwise` (transformers' default for the model type), or one for each
+ * query head if `otherwise` is not given.
  */
 export const keyValueHeads = ({
   otherwise,
@@ -33,8 +34,9 @@ export const keyValueHeads = ({
 ];
 
 /**
- * Makes the field for the size of a head. The default is `otherwise`, or hidden size / heads without
- * `otherwise`. `isRare`: the field is written only if it differs from the default, as in Qwen2.
+ * Makes the field for the size of a head. The default is `otherwise`; if `otherwise` is not given, the
+ * default is the hidden size divided by the number of heads. `isRare`: the field is written only if it
+ * differs from the default, as in Qwen2.
  */
 export const headSize = ({ otherwise, isRare }: { otherwise?: number; isRare?: true } = {}): ConfigField => ({
   key: 'kvChannels',

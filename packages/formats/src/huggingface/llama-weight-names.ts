@@ -98,7 +98,7 @@ function layerMappings(
 /**
  * Returns the mappings of transformers' Llama, Mistral, Qwen2, Qwen3 and their mixtures of experts. The names
  * have no prefix `model.`. Files add this prefix to all names except `lm_head.weight`. Files store query, key
- * and value as separate tensors, as well as gate and value of SwiGLU.
+ * and value as separate tensors, and also the gate and the value of SwiGLU.
  */
 function llamaWeightMappings(
   model: GptModelConfiguration,

@@ -177,8 +177,9 @@ export class MappedWeights {
   }
 
   /**
-   * Returns the bytes of all copies that exist while a part of a tensor is read: the bytes in the file, their
-   * values, the values in our order, and this rank's box. Reordered rows need twice the values.
+   * Returns the bytes of all copies that are in memory while a part of a tensor is read: the bytes of the
+   * file, their values in float32, the values in our order, and this rank's box. If rows are reordered, the
+   * values are in memory twice.
    */
   #bytesOnTheWay(filled: Filled): number {
     const volume = filled.tensor.globalShape.reduce((product, size) => product * size, 1);
@@ -266,7 +267,7 @@ export class MappedWeights {
   }): Promise<void> {
     const { name, range, values, dtype } = options;
     const { dtype: stored } = this.#weights.tensors.get(name)!;
-    // never true: resolveNames has already rejected such a dtype
+    // never true here, because resolveNames has already rejected such a dtype
     if (!isReadableDtype(stored)) return;
     const isFloat32 = stored === 'F32';
     const target = isFloat32 ? viewAsBytes(values) : this.#scratch.bytes(values.length * dtypeBytes[stored]);

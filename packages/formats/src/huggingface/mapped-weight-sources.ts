@@ -46,8 +46,8 @@ const countBytes = ({ globalShape, dtype }: LogicalTensor): number =>
 
 /**
  * Reads complete tensors and converts them to the layout of a file. Each read overwrites the values of the
- * previous read. Memory: a tensor in its dtype, in float32, and in the layout of the file, as far as these
- * differ.
+ * previous read. Memory: a tensor in its own dtype, a copy in float32 if the dtype differs, and a copy in the
+ * layout of the file if the layout differs.
  */
 export class WholeTensors {
   readonly #scratch: ScratchMemory;
@@ -93,7 +93,7 @@ export function mappedWeightSources(options: {
   readonly names: WeightNames;
   readonly tensors: readonly LogicalTensor[];
   readonly dtype: WritableDtype;
-  /** Returns a tensor's name in the file, given its name without the prefix. */
+  /** Adds the prefix of the file, if any, to the name of a tensor. */
   fileName(name: string): string;
 }): TensorSource[] {
   const { names, tensors, dtype, fileName } = options;

@@ -8,18 +8,18 @@ import type { WeightMapping } from './weight-mapping.js';
 export interface WeightNames {
   readonly mappings: readonly WeightMapping[];
   /**
-   * The prefix of the base model's names in a file of a model with a head, such as `transformer.`. Files of
-   * only the base model have no prefix.
+   * The prefix that the names of the base model have in a file of a model with a head, such as
+   * `transformer.`. Files of only the base model have no prefix.
    */
   readonly prefix: string;
   /**
-   * Returns true if files may contain a name (without prefix) that is ignored, such as a buffer of older
-   * versions or a tied weight.
+   * Returns true if the tensor with this name (without prefix) may be in files but is ignored, such as a
+   * buffer of older versions or a tied weight.
    */
   isIgnored(name: string): boolean;
   /**
-   * Names (without prefix) of tensors that repeat another tensor, with the other tensor's name. If a file
-   * contains both, their values must be equal.
+   * The tensors that repeat another tensor: their names (without prefix), each with the name of the other
+   * tensor. If a file contains both, their values must be equal.
    */
   readonly copies?: Readonly<Record<string, string>>;
   /**

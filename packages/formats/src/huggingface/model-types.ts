@@ -30,15 +30,18 @@ export interface ModelType {
   readonly className: string;
   /** A name for such models in messages. */
   readonly name: string;
-  /** The programs that train such a model, and their options in place of its directory. */
+  /**
+   * The programs that train such a model, and the options that describe it if the model is not loaded from a
+   * directory.
+   */
   readonly trainedWith: string;
   /**
    * True if transformers.js does not know the cache shapes of this type. Default: transformers.js knows them.
    */
   readonly lacksOnnxCache?: true;
   /**
-   * Fields of config.json without a corresponding property in this project's models. A field that is present
-   * must have a value of the given type.
+   * Fields of config.json that have no corresponding property in this project's models. If a field is
+   * present, its value must have the given type.
    */
   readonly typed: Readonly<Record<string, 'true or false' | 'a string'>>;
   /** The properties of a model in config.json, in the order of reading. */

@@ -56,8 +56,8 @@ export async function readHuggingFaceBert(options: {
 }): Promise<HuggingFaceBert> {
   const { directory, makeVocabularySizeDivisibleBy = 128 } = options;
   const { fields, dtype, tokenizerFiles } = await openHuggingFaceDirectory(directory);
-  // parsed before the weights are opened, so that an unsupported feature is reported even if the weights are
-  // missing
+  // this is parsed before the weights are opened, so that an unsupported feature is reported even if the
+  // weights are missing
   const described = parseBertConfiguration(fields, {
     makeVocabularySizeDivisibleBy,
     sentenceOrderHead: true,

@@ -56,7 +56,7 @@ describe.each(fixture.frequencies)('transformers computes $parameters with heads
   it('as it is computed here', () => {
     const specification = rotarySpecification(model, known.headSize)!;
     rotaryFrequencies(specification).forEach((frequency, i) => {
-      // float32: the two libraries compute powers differently, so a few values are rounded differently
+      // float32; the two libraries compute powers in different ways, so a few values are rounded differently
       expect(Math.abs(frequency / known.frequencies[i]! - 1), `${i}`).toBeLessThan(5e-7);
     });
     expect(known.frequencies).toHaveLength(known.headSize / 2);
@@ -77,7 +77,7 @@ describe('the concentration of a model with yarn', () => {
   it.each<[Values, number, Values]>([
     [{}, 1.3688879, {}],
     [{ mscale: 1, mscale_all_dim: 1 }, 1, { mscale: 1, mscale_all_dim: 1 }],
-    // mscale 0 has the same effect as a missing mscale, so neither field is written
+    // an mscale of 0 has the same effect as a missing mscale, so neither field is written
     [{ mscale: 0.7, mscale_all_dim: 0 }, 1.3688879, {}],
     [{ mscale: 0, mscale_all_dim: 0.7 }, 1.3688879, {}],
     [{ mscale: 0.7 }, 1.3688879, {}],
@@ -92,7 +92,7 @@ describe('the concentration of a model with yarn', () => {
   });
 
   it.each<[PositionVariants, number]>([
-    // Megatron-LM does not replace an mscale of 0 by a default, so the file gets the resulting factor
+    // Megatron-LM does not replace an mscale of 0 by a default, so the file contains the resulting factor
     [{ mscale: 0.7, mscaleAllDim: 0 }, 1 + 0.07 * Math.log(40)],
     [{ mscale: 0, mscaleAllDim: 1 }, 1 / (1 + 0.1 * Math.log(40))],
     [{ mscale: 0, mscaleAllDim: 0 }, 1],

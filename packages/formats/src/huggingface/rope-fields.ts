@@ -85,7 +85,7 @@ class RopeParameters {
   }
 
   /**
-   * Rejects parameters that no supported rope type reads.
+   * Rejects rope parameters that are not known for any supported rope type.
    *
    * @param isPartial true if models of the type may rotate only a part of each head
    * @throws CheckpointError
@@ -147,8 +147,8 @@ function readRopeParameters(fields: JsonFields, known: KnownProperties): RopePar
   }
   return new RopeParameters(fields, {
     name,
-    // a parameter may also be a field outside of the rope parameters. The parameter has precedence, because
-    // transformers writes the type's default into the field
+    // a parameter may also be a separate field outside of the rope parameters; the parameter has precedence,
+    // because transformers writes the model type's default into the field
     values: { ...(factor === undefined ? {} : { partial_rotary_factor: factor }), ...positions, ...values },
     maxPositions: known.maxPositionEmbeddings as number,
   });
@@ -247,7 +247,7 @@ function unknownType(parameters: RopeParameters): CheckpointError {
 function readBase(fields: JsonFields, known: KnownProperties, defaultBase: number): number {
   const parameters = readRopeParameters(fields, known);
   const base = parameters.values.rope_theta ?? fields.optional('rope_theta', 'a number', defaultBase);
-  // YaRN needs frequencies that decrease with their index, so its base must be above 1
+  // YaRN requires that frequencies decrease with their index, so its base must be above 1
   const lowest = parameters.type === 'yarn' ? 1 : 0;
   if (typeof base === 'number' && base > lowest) return base;
   throw parameters.refuse(`a rope_theta above ${lowest}`);
@@ -346,7 +346,7 @@ function writeScaling(model: KnownProperties): KnownProperties | undefined {
 
 /**
  * Returns the model's properties for rope type `yarn`. As in transformers, attention_factor overrides mscale
- * and mscale_all_dim. Both mscales have an effect only together, and if neither is 0.
+ * and mscale_all_dim. mscale and mscale_all_dim have an effect only if both are given and neither is 0.
  */
 function yarnProperties(parameters: RopeParameters): YarnVariants {
   const originalPositions = parameters.originalPositions();

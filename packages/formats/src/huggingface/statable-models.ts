@@ -22,8 +22,8 @@ import {
 } from './model-types.js';
 
 /**
- * Writes `model` as a model type and reads it back. The result differs from `model` if the type lacks a
- * feature.
+ * Describes `model` by the fields of a model type, and returns the model that these fields describe. The
+ * result differs from `model` if the model type lacks a feature.
  *
  * @returns undefined if the type does not support such sizes
  */
@@ -48,8 +48,8 @@ export function asStatedBy<Model extends TransformerConfiguration>(
 }
 
 /**
- * Returns `stated` with its query groups in the notation of `model`. Groups of one head each are equivalent
- * to no groups.
+ * Returns `stated` with its query groups in the notation of `model`. (A model in which each query group has
+ * one head is the same as a model without query groups.)
  */
 function alignGroups(model: object, stated: Readonly<Record<string, unknown>>): object {
   const { groupQueryAttention, numQueryGroups } = model as Partial<GptModelConfiguration>;
@@ -97,8 +97,9 @@ function withLayerLists(model: object, stated: object): object {
 }
 
 /**
- * Returns `stated` with the list of expert layers in the notation of `model`. Without dense layers, also
- * copies their unused hidden size. Models with the same computation then are equal objects.
+ * Returns `stated` with the list of expert layers in the notation of `model`. If there are no dense layers,
+ * also copies the hidden size of dense layers, which is not used. Afterwards, two models with the same
+ * computation are equal objects.
  */
 function alignLayers(model: object, stated: object): object {
   const [own, other] = [model, stated] as [GptModelConfiguration, GptModelConfiguration];

@@ -2,7 +2,10 @@ import { CheckpointError } from '@mtl/errors';
 import type { JsonFields } from './json-fields.js';
 import { findModelType, type HuggingFaceModelKind, listModelTypes, modelTypes } from './model-types.js';
 
-/** Unsupported features of model types as a whole. config.json may have no field for them. */
+/**
+ * Features that all models of certain model types need and that are not supported. config.json may have no
+ * field for such a feature.
+ */
 const needsOfTypes: Readonly<Record<string, string>> = {
   albert: 'weights that all layers share, and embeddings of another width',
   bloom: 'ALiBi position biases',
@@ -48,14 +51,15 @@ interface Feature {
   readonly what: string;
   readonly fields: readonly string[];
   /**
-   * Returns true if a value requests the feature; null and false never do. Default: every other value does.
+   * Returns true if a value requests the feature. null and false never request it. Default: every other value
+   * requests the feature.
    */
   readonly asks?: (value: unknown, values: Values) => boolean;
   /** The value of the field that does not request the feature. Default: a missing field, or false. */
   readonly expected?: string;
   /**
    * True if any supported model type has the feature. A GPT-2 or a BERT with the feature is then rejected
-   * because of it. An unknown type is rejected for another reason. Default: false
+   * because of the feature, and a model of an unknown type because of its type. Default: false
    */
   readonly isKnown?: true;
 }

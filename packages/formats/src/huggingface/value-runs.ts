@@ -65,8 +65,8 @@ interface Span extends ValueRange {
   readonly runs: ValueRun[];
 }
 
-// a gap between two runs of up to this number of values is also read, because this is faster than a separate
-// read
+// a gap of at most this many values between two runs is also read, because this is faster than two separate
+// reads
 const mostBetween = 2 ** 14;
 
 /** Merges runs that are close together in the source into spans. */

@@ -20,8 +20,8 @@ export interface WeightMapping {
   readonly sources: readonly HuggingFaceTensor[];
   /**
    * Returns the values of the source with index `source` as runs from the source to the logical tensor, in
-   * the order of the logical tensor. With runs, a part of the tensor can be read or written alone. Absent:
-   * the file has rows in another order, or other values.
+   * the order of the logical tensor. With runs, a part of the tensor can be read or written without the rest.
+   * Absent: the file has rows in another order, or other values.
    */
   listRuns?(source: number): readonly ValueRun[];
   /**
@@ -105,8 +105,8 @@ export const sameLayout = (
 ): WeightMapping => consecutive(name, [source], globalShape);
 
 /**
- * Maps a nested list of tensors to our single tensor, row-major: the tensors of the first entry, then of the
- * next.
+ * Maps a nested list of tensors to our single tensor, in row-major order: first the tensors of the first
+ * entry, then the tensors of the next entry, and so on.
  */
 export const stacked = (
   name: string,
@@ -178,8 +178,8 @@ function invertOrder(order: Int32Array): Int32Array {
 }
 
 /**
- * Maps tensors [groups * size, ...] to our single tensor. Sizes may differ. In our tensor, the rows of a
- * group are consecutive, such as query, key and value of a head.
+ * Maps several tensors [groups * size, ...], which may differ in size, to a single tensor of ours. In our
+ * tensor, all rows of a group are consecutive, for example query, key and value of a head.
  */
 export function sideBySide(
   name: string,

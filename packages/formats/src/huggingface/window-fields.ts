@@ -3,7 +3,7 @@ import type { ConfigField, KnownProperties } from './config-fields.js';
 import type { JsonFields } from './json-fields.js';
 import { checkNumLayers } from './layer-count.js';
 
-// transformers' window size includes the query's own position, our `windowSize` does not
+// transformers' window size includes the query's own position, whereas our `windowSize` does not
 const toWindow = (size: number): string => `${size - 1},0`;
 const toSize = (window: unknown): number | null =>
   typeof window === 'string' ? Number.parseInt(window, 10) + 1 : null;
@@ -55,7 +55,7 @@ type WindowRule = (layer: number, fields: JsonFields, known: KnownProperties) =>
 export const qwenWindows: readonly ConfigField[] = windowsByLayer({
   ruleFields: ['max_window_layers'],
   hasWindow: (layer, fields) => layer >= maxWindowLayers(fields),
-  // `layer_types` is written as well; without a window, `max_window_layers` has no effect
+  // `layer_types` is written as well; if there is no window, `max_window_layers` has no effect
   writeRule: (window) => ({ max_window_layers: window === undefined ? undefined : 0 }),
 });
 

@@ -58,11 +58,11 @@ const classNames: Readonly<Record<BertTypeName, Readonly<Partial<Record<BertTask
     'multiple-choice': 'BertForMultipleChoice',
     span: 'BertForQuestionAnswering',
   },
-  // RoFormer's other heads differ from BERT's heads in their layers
+  // the other heads of a RoFormer have other layers than BERT's heads
   roformer: { span: 'RoFormerForQuestionAnswering' },
 };
 
-/** Returns the transformers class of a fine-tuned BERT; undefined if none computes the same. */
+/** Returns the transformers class of a fine-tuned BERT; undefined if no class computes the same outputs. */
 export const huggingFaceTaskClass = (model: BertModelConfiguration, task: BertTask): string | undefined =>
   classNames[chooseBertType(model)][task.kind];
 

@@ -55,7 +55,7 @@ export interface SaveHuggingFaceOptions {
 /** The functions and names of a saved model that depend on its kind (GPT or BERT). */
 interface HuggingFaceFamily {
   readonly names: WeightNames;
-  /** Returns a tensor's name in the file, given its name without the prefix. */
+  /** Adds the prefix of the file, if any, to the name of a tensor. */
   fileName(name: string): string;
   /** Tensors of the files that are not parameters of the model. */
   readonly constants?: readonly TensorSource[];
@@ -92,7 +92,7 @@ export async function writeHuggingFaceDirectory(
   if (group === undefined || group.rank === 0) {
     await publishDirectory(options, (directory) => writeFiles(directory, options, family));
   }
-  // reads in the order in which the first rank reads, because each read is a collective
+  // the other ranks read in the same order as the first rank, because each read is a collective
   else for (const source of weightSources(options, family)) await source.read();
   group?.barrier().wait();
 }

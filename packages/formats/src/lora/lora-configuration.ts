@@ -5,7 +5,7 @@ export interface LoraConfiguration {
   /** The rank r of the low-rank factors A and B. */
   readonly rank: number;
   readonly alpha: number;
-  /** True where adapters are scaled by alpha / sqrt(r) (Kalajdzievski 2023) instead of alpha / r. */
+  /** True if adapters are scaled by alpha / sqrt(r) (Kalajdzievski 2023) instead of alpha / r. */
   readonly useRslora: boolean;
   readonly dropout: number;
   /** Names of the adapted linear layers in the transformers library, such as `q_proj` (see `loraModules`). */

@@ -13,8 +13,8 @@ interface LoraModule {
   readonly path: string;
   readonly target: LoraTarget;
   /**
-   * True if the module is a parameter with the matrices of all experts in transformers, instead of a layer.
-   * PEFT lists its name in `target_parameters`. Absent: a layer.
+   * True if the module is not a layer in transformers, but a parameter with the matrices of all experts. PEFT
+   * lists the names of such parameters in `target_parameters`. Absent: the module is a layer.
    */
   readonly isParameter?: true;
 }
@@ -40,8 +40,8 @@ const ofGated: readonly LoraModule[] = [
 ];
 
 /**
- * Modules of MLPs without a gate, under Llama's names. No model of transformers has such an MLP in these
- * blocks.
+ * Modules of MLPs without a gate, under Llama's names. No model of transformers has blocks of this kind with
+ * such an MLP.
  */
 const ofUngated: readonly LoraModule[] = [
   { path: 'mlp.up_proj', target: 'fc1' },

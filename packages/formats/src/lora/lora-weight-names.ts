@@ -16,8 +16,8 @@ import { loraModules, specifyLora } from './lora-modules.js';
 /**
  * Returns the names of a model's adapters in PEFT files. The model must be a model of the transformers
  * library. The factors of a layer are `lora_A.weight` [r, I] and `lora_B.weight` [O, r], also for GPT-2's
- * transposed layers. For a layer of E experts, A is [E r, I], expert by expert. B is [O, r E]: its columns
- * are the first LoRA rank of all experts, then the second rank, and so on.
+ * transposed layers. For a layer of E experts, A is [E r, I], expert by expert. B is [O, r E]: first the
+ * columns of all experts for the first LoRA rank, then the columns for the second rank, and so on.
  */
 export function loraWeightNames(model: GptModelConfiguration, lora: LoraConfiguration): WeightNames {
   const isGpt2 = chooseGptType(model) === 'gpt2';

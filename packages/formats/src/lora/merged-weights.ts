@@ -8,9 +8,9 @@ import { specifyLora } from './lora-modules.js';
 import { type AdaptedWeight, adaptedWeights } from './lora-weight-names.js';
 
 /**
- * Returns the weights of a model with its adapters merged. The merged model without adapters computes the
- * same up to rounding. A weight is merged in float32 when a caller reads it or a slice of it. Weights without
- * adapters are returned unchanged.
+ * Returns the weights of a model with its adapters merged. Up to rounding, the merged weights compute the
+ * same outputs as the weights with adapters. A weight is merged in float32 when a caller reads it or a slice
+ * of it. Weights without adapters are returned unchanged.
  *
  * @param tensors the tensors of the whole model and its adapters, complete and in float32
  * @throws ConfigurationError MTL_LORA_TARGETS
@@ -22,7 +22,7 @@ export function mergedWeights(
   const { scale: factor } = specifyLora(lora, model);
   const byName = new Map(tensors.map((tensor) => [tensor.name, tensor]));
   const all = adaptedWeights(model, lora);
-  // the factors for the last weight, because its next slice may be read next
+  // keeps the factors for the last weight, because the next slice of this weight may be read next
   let last: { readonly name: string; readonly additions: Promise<readonly Addition[]> } | undefined;
   const findAdditions = (name: string, adapters: readonly AdaptedWeight[]): Promise<readonly Addition[]> => {
     if (last?.name !== name) {
@@ -130,7 +130,7 @@ function addRows(values: Float32Array, range: ValueRange, addition: Addition): v
   const runs = runsWithin(rowsOfUp(addition), rows);
   const [first, last] = [runs[0], runs.at(-1)];
   if (first === undefined || last === undefined) return;
-  // the rows of B and of the weight have the same order, so the runs need a contiguous range of B
+  // the rows of B have the same order as the rows of the weight, so the runs need a contiguous range of B
   const [start, end] = [first.from, last.from + last.length];
   tidy(() => {
     const dtype = 'float32';

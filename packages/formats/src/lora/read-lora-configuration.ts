@@ -110,7 +110,7 @@ const unsupportedTargets = [
 /**
  * Returns the layers that have adapters in a file, by their names within a block. The layers are found in the
  * file, because `target_modules` may be a list, a pattern or `all-linear`. The rank of every adapter is
- * checked before memory of this size is allocated.
+ * checked before memory for the adapters is allocated.
  */
 async function findTargets({ path, rank, fields }: OpenedAdapters): Promise<readonly string[]> {
   const file = await SafetensorsFile.open(path);
@@ -186,8 +186,8 @@ const parameters = ['gate_up_proj', 'down_proj'];
 
 /**
  * Returns the parameters of experts that have adapters. PEFT wraps the experts' module once for each adapted
- * parameter. With two wrappers, both parameters have adapters. With a single wrapper, `target_parameters`
- * names the adapted parameter.
+ * parameter. If the file has two wrappers, both parameters have adapters. If it has a single wrapper,
+ * `target_parameters` names the adapted parameter.
  *
  * @param wrapped the factors of wrappers in a file
  * @throws CheckpointError MTL_HUGGING_FACE_CONFIG if the parameters in adapter_config.json differ from the
@@ -209,7 +209,8 @@ function listExpertParameters(wrapped: readonly FoundFactor[], fields: JsonField
 
 /**
  * Rejects factors whose orientation is unknown. PEFT before `versionOfParameters` swapped inputs and outputs.
- * The shapes show this, except for a matrix with the same number of inputs and outputs.
+ * The shapes show whether they are swapped, except for a matrix whose numbers of inputs and outputs are
+ * equal.
  */
 function checkOrientation(wrapped: readonly FoundFactor[], fields: JsonFields): void {
   const listSizes = (isDown: boolean, dim: number) =>

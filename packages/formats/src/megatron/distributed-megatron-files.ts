@@ -91,7 +91,7 @@ async function commonState(directory: DistributedTorchDirectory): Promise<Readon
     throw megatronError(directory.path, 'it has neither common.pt nor an object common_state');
   }
   const content = isFile ? await contentOfFile(path) : await directory.readObject(name!);
-  // a sharded object is a list of its shards, which has one element here
+  // a sharded object is stored as a list of its shards; here the list has one element
   const state = Array.isArray(content) ? (content as unknown[])[0] : content;
   if (state instanceof Map) return state as ReadonlyMap<unknown, unknown>;
   throw megatronError(isFile ? path : directory.path, 'its common state is no dictionary');

@@ -17,8 +17,8 @@ interface ExpertsOfRank {
 
 /**
  * Returns the experts of a rank. They are stored as separate tensors, as one tensor [E, ...], or as `weight1`
- * and `weight2` of grouped experts. The latter have the shapes [inputs, experts * outputs] and [experts *
- * inputs, outputs], but values in the order [experts, inputs, outputs].
+ * and `weight2` of grouped experts. `weight1` and `weight2` have the shapes [inputs, experts * outputs] and
+ * [experts * inputs, outputs], but values in the order [experts, inputs, outputs].
  *
  * @param name our name of the tensor with all experts
  * @throws CheckpointError MTL_MEGATRON_CHECKPOINT for tensors that are missing or do not fit together

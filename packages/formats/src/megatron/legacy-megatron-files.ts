@@ -89,8 +89,8 @@ async function ranksIn(path: string): Promise<readonly Rank[]> {
       ? []
       : [{ folder, numbers: match.slice(1).flatMap((text) => (text ? [Number(text)] : [])) }];
   });
-  // in a name with two numbers, the second is the pipeline stage, or the expert-parallel rank if there are no
-  // stages
+  // if a name has two numbers, the second is the pipeline stage; if there are no stages, it is the
+  // expert-parallel rank
   const isOfExperts =
     folders.every(({ numbers }) => numbers.length === 2) && (await hasExpertsOnly(path, folders[0]?.folder));
   const ranks = folders.map(({ folder, numbers: [tensorParallel = 0, second = 0, third = 0] }): Rank => {

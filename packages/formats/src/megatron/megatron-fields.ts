@@ -225,8 +225,8 @@ const onlyRotary = onlyWith(hasRotaryPositions);
 const onlyYarn = onlyWith((type) => type === 'yarn');
 
 /**
- * Restricts a property that Megatron-LM does not support together with YaRN. With YaRN, it must have the
- * value `usual`.
+ * Restricts a property that Megatron-LM does not support together with YaRN: in a model with YaRN, the
+ * property must have the value `usual`.
  */
 const notOfYarn = (field: ConfigField, usual: unknown): ConfigField => ({
   ...field,
@@ -288,7 +288,7 @@ const gptFields: readonly ConfigField[] = [
   },
   {
     ...geluKind,
-    // the kind of GELU has no effect with another activation, and then has its default
+    // if the activation is not GELU, the kind of GELU has no effect and keeps its default
     read: (fields, known) =>
       known.swiglu === true || known.squaredRelu === true ? 'tanh' : geluKind.read(fields, known),
   },

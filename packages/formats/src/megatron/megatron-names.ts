@@ -1,7 +1,7 @@
 /**
- * Replaces Megatron-LM's names of tensors, in order, by our names. Our names equal Megatron-Core's names
- * without Transformer Engine, which moves norms into the next linear layers. From 2019 to 2022, models were
- * nested in `language_model`.
+ * Replaces Megatron-LM's names of tensors, in order, by our names. Our names are the names of Megatron-Core
+ * without Transformer Engine. (Transformer Engine moves norms into the next linear layers.) From 2019 to
+ * 2022, models were nested in `language_model`.
  */
 const renamed: ReadonlyArray<readonly [pattern: RegExp, name: string]> = [
   [/^(module\.|model\.)+/, ''],

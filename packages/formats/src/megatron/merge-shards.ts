@@ -15,8 +15,8 @@ interface QkvOrder {
 /**
  * Returns the row of the complete tensor that corresponds to row `row` of a shard.
  *
- * @param sizes the number of rows of a shard, the shard's number, the number of shards, and the order of qkv
- *   rows
+ * @param sizes contains the number of rows of a shard, the shard's number, the number of shards, and the
+ *   order of qkv rows
  */
 function wholeRow(
   row: number,
@@ -54,8 +54,8 @@ export function wholeShape(
 }
 
 /**
- * Copies a shard to its position in the complete tensor. Rows beyond the end of `target`, the padding of a
- * vocabulary, are left out.
+ * Copies a shard to its position in the complete tensor. Rows beyond the end of `target` are left out,
+ * because they are the padding of a vocabulary.
  *
  * @param options.shape the shape of the shard
  */
@@ -112,8 +112,8 @@ export function chooseSplit(name: string, { isGated }: { readonly isGated: boole
 const maxDepth = 12;
 
 /**
- * Returns the tensors in a model's state dictionary. Names in nested dictionaries are joined by dots. Other
- * values, such as the state of fp8 kernels, are left out.
+ * Returns the tensors in a model's state dictionary. Names in nested dictionaries are joined by dots. Values
+ * that are not tensors, such as the state of fp8 kernels, are left out.
  */
 export function flattenedTensors(model: unknown, path: string): ReadonlyMap<string, TorchTensor> {
   if (!(model instanceof Map)) {

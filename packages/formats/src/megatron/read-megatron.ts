@@ -300,7 +300,10 @@ function optimizerStates(options: {
   return isWhole ? (Object.fromEntries(states) as unknown as States) : undefined;
 }
 
-/** Returns the weights that an optimizer updates, and the buffers, which it does not update. */
+/**
+ * Returns a source with the weights that an optimizer updates, and also with the buffers, which it does not
+ * update.
+ */
 function addBuffers(weights: WeightFiles, updated: WeightFiles): WeightFiles {
   const buffers = [...weights.tensors].filter(([name]) => isBuffer(name));
   return {

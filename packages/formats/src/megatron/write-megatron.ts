@@ -65,7 +65,7 @@ export async function writeMegatron(options: WriteMegatronOptions): Promise<stri
     await mkdir(path);
     await writeDistributedTorchDirectory({ directory: path, tensors: tensorSources(options) });
     await writeFile(join(path, 'common.pt'), Buffer.concat(encodeTorchObject(commonState(options))));
-    // written last, because Megatron-LM treats a checkpoint without this file as unfinished
+    // written last, because a checkpoint without this file counts as unfinished in Megatron-LM
     await writeFile(join(path, 'metadata.json'), JSON.stringify(format));
     const latest = iteration === 0 ? name : `${iteration}`;
     await writeFile(join(unfinished, trackerName), latest);
@@ -106,8 +106,8 @@ const isStacked = (model: WriteMegatronOptions['model']): boolean =>
   !('numExperts' in model) || model.numExperts === undefined || layersWithExperts(model) === 1;
 
 /**
- * Returns the tensors to write. A parameter of the layers is a single tensor, with a box for each layer. If
- * only some layers have experts, each layer has separate tensors.
+ * Returns the tensors to write. Each parameter of the layers becomes a single tensor for all layers, with a
+ * box for each layer. If only some layers have experts, each layer has separate tensors.
  */
 function tensorSources({
   kind,

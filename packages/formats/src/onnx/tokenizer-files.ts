@@ -17,7 +17,8 @@ interface TokenizedModel {
   /** The tokens that end a text. */
   readonly endTokens: readonly number[];
   /**
-   * For a vocab.txt: true if its letters are lower-case only. Default: as tokenizer_config.json states it.
+   * For a tokenizer that consists of a vocab.txt: true if texts are converted to lower case. Default: the
+   * value in tokenizer_config.json.
    */
   readonly lowersCase?: boolean | undefined;
   /** True if the model reads the types of tokens: of the first text, or of the second. */
@@ -37,9 +38,10 @@ const tokensOfBert = {
 export type TransformersJsFiles = Readonly<Record<'tokenizer.json' | 'tokenizer_config.json', JsonObject>>;
 
 /**
- * Returns the files of a tokenizer as transformers.js reads them: it knows tokenizer.json and
- * tokenizer_config.json alone, so a chat template becomes part of the second, and a vocab.txt becomes the
- * first. Special tokens without names get them; a tokenizer without a padding token pads with its last.
+ * Returns the files of a tokenizer in the form that transformers.js can read. It reads only tokenizer.json
+ * and tokenizer_config.json. A chat template therefore becomes a part of tokenizer_config.json, and a
+ * vocab.txt becomes a tokenizer.json. Special tokens that have no names get names. If the tokenizer has no
+ * padding token, its last token is used for padding.
  *
  * @throws CheckpointError MTL_ONNX_TOKENIZER for a model without such a tokenizer
  */
@@ -73,10 +75,10 @@ export function transformersJsTokenizer(files: TokenizerFiles, model: TokenizedM
     'tokenizer_config.json': {
       ...withTokens,
       ...(hasPadding ? {} : { pad_token: tokens[Math.max(...Object.keys(tokens).map(Number))] }),
-      // the number of positions is the model's, even if the tokenizer was made for another one
+      // the maximum number of positions is the model's, even if the tokenizer was made for another model
       model_max_length: Math.min(Number(withTokens.model_max_length), model.maxPositionEmbeddings),
       ...(template === undefined ? {} : { chat_template: template }),
-      // transformers.js has token types from tokenizers of this name
+      // transformers.js takes token types only from tokenizers with this class name
       ...(model.hasTokenTypes ? { tokenizer_class: 'BertTokenizer' } : {}),
     },
   };

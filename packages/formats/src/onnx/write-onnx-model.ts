@@ -5,13 +5,19 @@ import { dataTypes } from './graph/data-types.js';
 import { countBytes, type GraphBuilder, type StoredTensor } from './graph/graph-builder.js';
 import { encodeMessage, type TensorProto } from './protobuf/messages.js';
 
-/** The version of the operators of ONNX that graphs use, and of the file format that came with it. */
+/**
+ * The version of ONNX's operators that graphs use, and the version of the file format in the same release of
+ * ONNX.
+ */
 const versions = { operators: 21, file: 10 } as const;
 
-/** The most bytes of a file of weights, or of a model with its weights: a browser's buffers hold as much. */
+/**
+ * The maximum bytes of a file of weights, or of a model with its weights. A browser's buffers cannot hold
+ * more.
+ */
 const usualMostBytes = 2 ** 31 - 2 ** 24;
 
-/** Weights of other files begin at multiples of it, so that they can be mapped into memory. */
+/** The alignment of weights in separate files, in bytes, so that the weights can be mapped into memory. */
 const alignment = 4096;
 
 /** The numbers of fields that are written without the library, since weights are streamed into them. */
@@ -51,7 +57,9 @@ interface PlacedTensor {
   readonly offset: number;
 }
 
-/** Divides tensors over files of at most `mostBytes`; a larger tensor is alone in its file. */
+/**
+ * Divides tensors over files of at most `mostBytes`; a tensor that is larger than this gets a separate file.
+ */
 function placeTensors(tensors: readonly StoredTensor[], mostBytes: number): PlacedTensor[][] {
   const files: PlacedTensor[][] = [];
   let end = Number.POSITIVE_INFINITY;
@@ -77,7 +85,7 @@ interface ModelFile {
 }
 
 /**
- * Writes a model, tensor by tensor. Its weights are in its own file, or next to it in several:
+ * Writes a model, tensor by tensor. The weights are in the model's file, or in separate files next to it:
  * `model.onnx_data`, `model.onnx_data_1` and so on.
  *
  * @returns the number of files of weights; 0 if they are in the model's file

@@ -27,16 +27,22 @@ import { writeOnnxModel } from './write-onnx-model.js';
 
 interface WriteOnnx {
   /**
-   * The directory to write. It must not exist yet, or must be empty. It is written atomically, by one rename.
+   * The directory to write. The directory must not exist yet, or must be empty. It is written under another
+   * name and then renamed, so that it is never incomplete.
    */
   readonly directory: string;
   /** All tensors of the model, complete. They are read one by one, once for each dtype. */
   readonly tensors: readonly LogicalTensor[];
-  /** The dtypes, a file for each; transformers.js loads the first by default. Default: fp32. */
+  /**
+   * The dtypes. Each gets its own file, and transformers.js loads the file of the first dtype by default.
+   * Default: fp32.
+   */
   readonly dtypes?: readonly OnnxDtype[] | undefined;
   /** tokenizer.json and further files, as for `writeHuggingFaceGpt`. */
   readonly tokenizerFiles: TokenizerFiles;
-  /** The most bytes of a file. Default: as much as a browser's buffers hold, 2 GiB less 16 MiB. */
+  /**
+   * The maximum bytes of a file. Default: 2 GiB minus 16 MiB, because a browser's buffers cannot hold more.
+   */
   readonly mostFileBytes?: number | undefined;
 }
 
@@ -52,19 +58,24 @@ export interface WriteOnnxGptOptions extends WriteOnnx {
 /** A BERT and the directory to write. */
 export interface WriteOnnxBertOptions extends WriteOnnx {
   readonly model: BertModelConfiguration;
-  /** The task that it was fine-tuned for. Default: a pretrained model, with its head for masked tokens. */
+  /**
+   * The task for which the model was fine-tuned. Default: the model is pretrained, and has a head for masked
+   * tokens.
+   */
   readonly task?: BertTask | undefined;
   /** Names of the classes of a classification, in order. Default: LABEL_0 and so on. */
   readonly labels?: readonly string[] | undefined;
   /**
-   * For a vocab.txt: true if its letters are lower-case only. Default: as tokenizer_config.json states it.
+   * For a tokenizer that consists of a vocab.txt: true if texts are converted to lower case. Default: the
+   * value in tokenizer_config.json.
    */
   readonly lowersCase?: boolean | undefined;
 }
 
 /**
- * Writes a GPT as transformers.js loads it: the graph with a cache of keys and values, in a file for each
- * dtype, the tokenizer and the settings of generation. The vocabulary's padding is dropped.
+ * Writes a GPT in the form that transformers.js can load: one file for each dtype with the graph (including a
+ * cache of keys and values), the tokenizer, and the settings for generation. The vocabulary's padding is
+ * dropped.
  *
  * @throws CheckpointError MTL_ONNX_ARCHITECTURE, MTL_ONNX_TOKENIZER, MTL_ONNX_EXISTS, MTL_ONNX_IO,
  *   MTL_NOT_FINITE, MTL_CHECKPOINT_*
@@ -87,8 +98,9 @@ export async function writeOnnxGpt(options: WriteOnnxGptOptions): Promise<void> 
 }
 
 /**
- * Writes a BERT as transformers.js loads it, for the pipelines `fill-mask` and `feature-extraction`, or for
- * its task: `text-classification` or `question-answering`.
+ * Writes a BERT in the form that transformers.js can load. A pretrained model is for the pipelines
+ * `fill-mask` and `feature-extraction`; a fine-tuned model is for the pipeline of its task,
+ * `text-classification` or `question-answering`.
  *
  * @throws CheckpointError, UsageError as `writeOnnxGpt`; MTL_ONNX_ARCHITECTURE for multiple choice
  */
@@ -126,9 +138,10 @@ function chooseBertClass(model: BertModelConfiguration, task: BertTask | undefin
 }
 
 /**
- * Returns config.json and generation_config.json of a GPT. Its model type is the one of the transformers
- * library that describes it, if transformers.js knows its cache; any other GPT is a `llama` with its sizes:
- * transformers.js takes no more from config.json, since all else is in the graph.
+ * Returns config.json and generation_config.json of a GPT. If a model type of the transformers library
+ * describes the model, and if transformers.js knows this type's cache, config.json names this type. For any
+ * other GPT, config.json describes a `llama` with the model's sizes. This is sufficient, because
+ * transformers.js reads only sizes from config.json, and everything else from the graph.
  */
 function describeGpt({ model, endTokens = [], origin }: WriteOnnxGptOptions) {
   const described = chooseGptType(model, origin?.config.model_type as string | undefined);

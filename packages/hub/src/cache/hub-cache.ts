@@ -149,7 +149,7 @@ export class HubCache {
 
 /**
  * Returns the name and the commit of a model from the path of its folder in the cache, or of a file in it:
- * `.../models--ORG--NAME/snapshots/COMMIT`; undefined for every other path.
+ * `.../models--ORG--NAME/snapshots/COMMIT`; undefined for any other path.
  */
 export function repositoryOfSnapshot(
   path: string,

@@ -20,7 +20,7 @@ export async function cachedModel(options: {
   if (commit === undefined) return undefined;
   const directory = cache.snapshotPath(commit);
   const { name } = repository;
-  // links whose contents have been deleted do not count
+  // links whose contents have been deleted are not included
   const files = new Set((await filesIn(directory)).filter((file) => cache.has(commit, file)));
   try {
     const needed = neededFiles({ part, files, name });
@@ -28,7 +28,8 @@ export async function cachedModel(options: {
       const text = await readFile(join(directory, weightsIndex), 'utf8');
       listWeightFiles(text, { files, name });
     }
-    // a tokenizer may consist of one optional file; other tools may have fetched the model without it
+    // a tokenizer may consist of a single optional file, which may be missing because other tools have
+    // fetched the model without it
     const hasTokenizer = part !== 'tokenizer' || files.has('tokenizer.json') || files.has('vocab.txt');
     return hasTokenizer ? { directory, name, commit, fetchedBytes: 0 } : undefined;
   } catch {

@@ -25,7 +25,7 @@ interface DownloadBlobOptions extends HubFile {
   /** `org/name` */
   readonly name: string;
   readonly commit: string;
-  /** Called with the number of bytes that were added; negative if bytes were discarded. */
+  /** Receives the number of bytes that were added; negative if bytes were discarded. */
   readonly onBytes: (added: number) => void;
 }
 

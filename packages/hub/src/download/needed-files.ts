@@ -4,8 +4,9 @@ import { isJsonObject } from '@mtl/errors/files';
 type NamedPart = 'model' | 'configuration' | 'tokenizer' | 'adapter';
 
 /**
- * The part of a model to fetch: all files that training and inference read (`model`), descriptions without
- * weights (`configuration`), the tokenizer, adapters in the format of PEFT, or a single file by its path.
+ * The part of a model to fetch: all files that training and inference need (`model`), the descriptions
+ * without weights (`configuration`), the tokenizer, adapters in PEFT's format, or a single file, which is
+ * named by its path.
  */
 export type ModelPart = NamedPart | { readonly file: string };
 
@@ -22,7 +23,7 @@ const singleWeights = 'model.safetensors';
 /** The file that states which tensor is in which weight file. */
 export const weightsIndex = 'model.safetensors.index.json';
 
-/** Patterns for the names of further files; no name may lead out of the directory. */
+/** Patterns for the names of further files. They match no name that leads out of the directory. */
 const templatePattern = /^additional_chat_templates\/[\w-][\w.-]*\.jinja$/;
 const weightsPattern = /^[\w-][\w.-]*\.safetensors$/;
 

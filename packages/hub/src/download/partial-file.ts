@@ -13,10 +13,10 @@ const host = createHash('sha256').update(hostname()).digest('hex').slice(0, 8);
 let numClaims = 0;
 
 /**
- * Returns the path of a partial file that belongs to this process alone. It may already contain the bytes of
- * an interrupted download. The name identifies the writer (`ETAG.HOST-PID-NUMBER.incomplete`), so no two
- * processes write to the same file and no lock is needed. An abandoned file is taken over by one rename,
- * which succeeds in only one process.
+ * Returns the path of a partial file that only this process uses. It may already contain the bytes of an
+ * interrupted download. The name identifies the writer (`ETAG.HOST-PID-NUMBER.incomplete`), so no two
+ * processes write to the same file and no lock is needed. To take over an abandoned file, a process renames
+ * it; this succeeds in only one process.
  *
  * @param blobPath the path of the complete file, `blobs/ETAG`
  */

@@ -326,7 +326,7 @@ describe('a download', () => {
 
   it('ends with one error where the disk becomes full', async () => {
     mkdirSync(join(folder(), 'blobs'), { recursive: true });
-    // a file of an ended process, on a device that accepts no byte
+    // a file of a process that has ended, on a device to which nothing can be written
     symlinkSync('/dev/full', `${blob()}.${await partialHost()}-4194305-1.incomplete`);
     await expect(resolveModel('org/small', options())).rejects.toMatchObject(
       error('MTL_HUB_DISK', /needs 200 kB more in .*, where the disk is full/),

@@ -28,7 +28,7 @@ export interface ResolveModelOptions {
   readonly part?: ModelPart;
   /** The environment variables of Hugging Face's tools. Default: `process.env`. */
   readonly environment?: HubEnvironment;
-  /** Called with a line that states what is fetched and its size, and with progress lines. */
+  /** Receives a line that states what is fetched and its size, and then progress lines. */
   readonly onMessage?: (text: string) => void;
   /** Ends the download when aborted; the next download continues from the bytes received. */
   readonly signal?: AbortSignal;
@@ -49,9 +49,9 @@ const checks: OptionChecks<ResolveModelOptions> = {
 };
 
 /**
- * Returns the local directory of a model on the Hub. The model is searched in the cache that Hugging Face's
- * tools share, and missing files are fetched. Only files that are needed are fetched, and no pickles. If a
- * download was interrupted, the next call continues it; sizes and hashes are checked.
+ * Returns the local directory of a model on the Hub. The function looks for the model in the cache that
+ * Hugging Face's tools share, and fetches missing files. It fetches only files that are needed, and no
+ * pickles. If a download was interrupted, the next call continues it; sizes and hashes are checked.
  *
  * Without a connection, or with `HF_HUB_OFFLINE`, the model must be in the cache.
  *
@@ -146,7 +146,7 @@ class Fetch {
       all = [...all, ...listWeightFiles(text, { files: names, name }).map(listed)];
     }
     await this.#fetch(commit, all, { isAnnounced: true });
-    // written last, because a reference without its files would look like a complete model
+    // written last, because a reference whose files are missing would look like a complete model
     if (!isCommit(revision)) await cache.writeRef(revision, commit);
     return { directory: cache.snapshotPath(commit), name, commit, fetchedBytes: this.#fetchedBytes };
   }

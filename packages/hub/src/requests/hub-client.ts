@@ -8,7 +8,7 @@ export interface HubClientOptions {
   readonly settings: HubSettings;
   /** The environment variables that name proxies. */
   readonly environment: HubEnvironment;
-  /** Called with a line for each wait that the Hub requests. */
+  /** Receives a line for each wait that the Hub requests. */
   readonly onMessage?: ((text: string) => void) | undefined;
   /** Ends requests and waits. */
   readonly signal?: AbortSignal | undefined;
@@ -99,7 +99,7 @@ export class HubClient {
     }
   }
 
-  /** Waits before another attempt: the given time, or twice the wait before the last attempt. */
+  /** Waits before another attempt, for the given time or for twice as long as before the last attempt. */
   async pause(attempt: number, milliseconds = this.patience.firstWaitMs * 2 ** (attempt - 1)): Promise<void> {
     await wait(milliseconds, undefined, this.#signal === undefined ? {} : { signal: this.#signal });
   }

@@ -9,7 +9,7 @@ interface Proxies {
   readonly noProxy: string;
 }
 
-/** Names of this host; requests to these use no proxy. */
+/** Names of this host. Requests to them use no proxy. */
 const ownHosts = ['localhost', '127.0.0.1', '[::1]'];
 const protocols = ['http:', 'https:', 'socks5:'];
 
@@ -62,18 +62,18 @@ function isUsable({ protocol, username, password }: URL): boolean {
   return protocols.includes(protocol);
 }
 
-/** A function like `fetch` that uses the proxies of an environment, if it names any. */
+/** A function like `fetch`. It uses the proxies that environment variables name, if there are any. */
 export type SendRequest = typeof fetch;
 
 /**
- * Functions that send requests, by their proxies. They are shared, because each keeps connections open
- * between requests.
+ * Functions that send requests; the key is the list of their proxies. Callers share these functions, because
+ * each function keeps its connections open between requests.
  */
 const senders = new Map<string, Promise<SendRequest>>();
 
 /**
- * Returns a function that sends requests through the proxies of an environment (default: of this process);
- * without a proxy, it is `fetch`.
+ * Returns a function that sends requests through the proxies that environment variables name (default: the
+ * variables of this process). Without a proxy, the function is `fetch`.
  *
  * @throws as `readProxies`
  */
@@ -118,7 +118,7 @@ function isWithoutProxy({ protocol, hostname, port }: URL, noProxy: string): boo
 
 async function openSender(proxies: Proxies): Promise<SendRequest> {
   // Node's own `fetch` does not accept an agent from another version of undici. Undici is loaded only here,
-  // so that runs without a proxy do not pay for it.
+  // so that a program without a proxy does not spend time on loading it.
   const { EnvHttpProxyAgent, fetch: fetchOfUndici } = await import('undici');
   // tunnels are disabled for http, because proxies refuse tunnels to ports other than the https ports
   const dispatcher = new EnvHttpProxyAgent({ ...proxies, proxyTunnel: false });

@@ -40,7 +40,7 @@ export interface Fault {
   readonly cutAfterBytes?: number;
   /** Sends other bytes of the same length. */
   readonly changesBytes?: true;
-  /** Sends the whole file even if a range was asked for. */
+  /** True to send the whole file even if a range was requested. */
   readonly ignoresRange?: true;
   /** Sends nothing after the headers, and keeps the connection open. */
   readonly stalls?: true;
@@ -85,7 +85,7 @@ export class HubServer {
   static async start(repositories: Readonly<Record<string, ServedRepository>>): Promise<HubServer> {
     const server = new HubServer(repositories);
     await new Promise<void>((listening) => server.#hub.listen(0, '127.0.0.1', listening));
-    // a different host name, because clients may compare hosts without their ports
+    // clients get a different host name for this address, because they may compare hosts without their ports
     await new Promise<void>((listening) => server.#storage.listen(0, 'localhost', listening));
     return server;
   }

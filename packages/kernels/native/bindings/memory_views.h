@@ -1,5 +1,6 @@
-// JavaScript's views of native memory, without a copy. Natively, an ArrayBuffer refers to the memory. In
-// WebAssembly, the ArrayBuffer of the module's memory contains all of it.
+// Views with which JavaScript accesses native memory without a copy. In the native addon, each view has an
+// ArrayBuffer that refers to the memory. In WebAssembly, all views use the ArrayBuffer of the module's
+// memory.
 #pragma once
 
 #include <napi.h>
@@ -20,8 +21,8 @@ inline Napi::Value view_memory(Napi::Env env, void* data, size_t bytes) {
 #endif
 }
 
-// Returns an array of numbers that JavaScript and native code share, with its memory. The memory lives as
-// long as the array, or in WebAssembly as long as the module.
+// Returns an array of numbers that JavaScript and native code share, with its memory. The memory exists as
+// long as the array. In WebAssembly, it exists as long as the module.
 inline Napi::Float64Array create_shared_numbers(Napi::Env env, size_t count, double** memory) {
 #if defined(__wasm__)
   *memory = new double[count]();

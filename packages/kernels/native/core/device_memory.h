@@ -15,7 +15,7 @@ class DeviceMemory {
   // thread has entered none.
   Status allocate(size_t bytes, void** data);
   void release(void* data);
-  // The device's memory. All segments of graph memories count as its blocks in use.
+  // The device's memory. All segments of graph memories count as used blocks of this memory.
   MemoryArena& arena() { return arena_; }
 
   // Creates a separate memory for graphs, which is returned to the device at once.

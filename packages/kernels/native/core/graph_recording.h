@@ -1,5 +1,5 @@
-// Recording and launching graphs on any device: each launch counts the FLOPs of the recorded operations,
-// recording does not.
+// Recording and launching graphs on any device: each launch counts the FLOPs of the recorded operations;
+// recording itself counts nothing.
 #pragma once
 
 #include "core/graphs.h"

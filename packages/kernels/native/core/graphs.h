@@ -21,13 +21,14 @@ struct GraphFunctions {
   // Starts recording: the calling thread's device work is recorded instead of executed; work that cannot be
   // recorded (copies from and to the host, waiting) fails.
   Status (*begin_capture)();
-  // Ends recording, even if it fails. With a null `graph`, the recording is discarded.
+  // Ends recording, even if this function fails. With a null `graph`, the recording is discarded.
   Status (*end_capture)(void** graph);
   Status (*launch)(void* graph);
   void (*destroy)(void* graph);
 };
 
-// The errors of calls that do not fit the state of recording, the same on every device.
+// The errors of calls that are not allowed in the current state of recording. They are the same on every
+// device.
 inline Status nested_capture() { return error_status("MTL_CAPTURE", "a graph is being recorded already"); }
 inline Status no_capture() { return error_status("MTL_CAPTURE", "no graph is being recorded"); }
 inline Status not_in_capture(const char* what) {

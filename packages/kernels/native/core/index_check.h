@@ -19,8 +19,8 @@ Status index_error(const WrongIndex& wrong);
 // Fails with MTL_INDEX unless all indices of an int32 tensor in host memory are in [first, end).
 Status expect_indices(const OpCall& call, int tensor, int64_t end, int64_t first = 0);
 
-// Fails with MTL_INDEX unless an int32 tensor in host memory holds the bounds of groups of rows: the bounds
-// start with 0, never decrease, and are at most `rows`.
+// Fails with MTL_INDEX unless an int32 tensor in host memory contains the bounds of groups of rows. The
+// bounds must start with 0, must not decrease, and must be at most `rows`.
 Status expect_offsets(const OpCall& call, int tensor, int64_t rows);
 
 }  // namespace mtl

@@ -26,7 +26,7 @@ class MemoryArena {
   struct Source {
     std::function<Status(size_t bytes, void** data)> reserve;
     std::function<void(void* data)> give_back;
-    // True if unused segments are kept even when memory is short: graphs contain their addresses.
+    // True if unused segments must be kept even when memory is short, because graphs contain their addresses.
     bool keeps_segments = false;
     // Returns true if segments may be returned now. An empty function means that segments may always be
     // returned.

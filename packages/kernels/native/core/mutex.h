@@ -8,8 +8,8 @@
 namespace mtl {
 
 #if defined(__wasm__)
-// a WebAssembly instance belongs to a single JavaScript thread. The threads of its pool run only kernels,
-// which take no lock
+// a WebAssembly instance belongs to a single JavaScript thread, and the threads of its pool run only kernels,
+// which take no lock; so no lock is needed
 class Mutex {};
 class MutexLock {
  public:

@@ -4,8 +4,8 @@
 //
 //   key      = (key low, key high): 64 bits derived from the seed and the logical name of the site
 //   counter  = (column counter, row, sample low, sample high | head << 16)
-//   columns come in groups of 64: column c takes word (c / 16) % 4 of column counter (c / 64) * 16 + c % 16,
-//   so that the four words of 16 neighbouring counters are 64 neighbouring columns: vector code needs no
+//   columns are in groups of 64: column c uses word (c / 16) % 4 of column counter (c / 64) * 16 + c % 16, so
+//   that the four words of 16 neighbouring counters are 64 neighbouring columns: vector code needs no
 //   shuffles.
 //
 // Hidden dropout: column = hidden index, row = sequence position. Attention dropout: column = key, row =

@@ -33,7 +33,8 @@ class RecordedCalls {
 
 // The calls that the calling thread records for this backend; null if it records none.
 RecordedCalls* recorded_calls(const Backend& backend);
-// Lets the calling thread record calls of this backend until the next call; null ends recording.
+// Makes the calling thread record calls of this backend in `calls`, until this function is called again. null
+// ends the recording.
 void record_calls(const Backend& backend, RecordedCalls* calls);
 
 }  // namespace mtl

@@ -12,7 +12,8 @@ namespace mtl {
 
 class SeparateMemories {
  public:
-  // `segments`: where the memories take their segments from; they keep segments even when memory is short.
+  // `segments` is the source of the memories' segments. The memories do not give segments back, even if
+  // memory is short.
   explicit SeparateMemories(MemoryArena::Source segments);
 
   // Returns the memory that the calling thread has entered; null if the thread has entered none of these.

@@ -10,8 +10,8 @@ struct Steps {
   int64_t stride, count;
 };
 
-// The steps from the first byte of one view, or of two views, to any other byte. After `sort`, larger strides
-// come first.
+// The steps by which every byte of a view (or of two views) is reached from the first byte. After `sort`,
+// larger strides come first.
 struct StepList {
   Steps at[2 * (kMaxRank + 1)];
   int size = 0;
@@ -39,12 +39,12 @@ struct StepList {
   }
 };
 
-// The limit of tries in `adds_up`. Nested dimensions take a few tries each; the limit ends the search if
-// dimensions are not nested.
+// The maximum number of tries in `adds_up`. If dimensions are nested, each takes only a few tries. The limit
+// ends the search for dimensions that are not nested.
 constexpr int kMaxTries = 10000;
 
-// Returns true if some number of each of the steps from `first` on adds up to `distance`; true after too many
-// tries.
+// Returns true if `distance` is a sum of steps from index `first` on, each taken any allowed number of times.
+// Also returns true after too many tries.
 bool adds_up(const StepList& steps, int first, int64_t distance, int* tries) {
   if (first == steps.size || ++*tries > kMaxTries) return distance == 0 || *tries > kMaxTries;
   const Steps& step = steps.at[first];

@@ -6,13 +6,13 @@
 
 namespace mtl {
 
-// Returns true if two elements of a strided view may share memory. The answer is also true for views with
-// interleaved dimensions. It is false only if each stride is larger than the extent of all dimensions with
-// smaller strides.
+// Returns true if two elements of a strided view may share memory. Returns false only if each stride is
+// larger than the extent of all dimensions with smaller strides. The result is therefore also true for some
+// views with interleaved dimensions that share no memory.
 bool overlaps_itself(const TensorView& view);
 
-// Returns true if an element of one view may share bytes with an element of the other. The answer is also
-// true for unusual strides that would take long to check exactly.
+// Returns true if an element of one view may share bytes with an element of the other. Also returns true for
+// unusual strides for which an exact check would take long.
 bool overlap(const TensorView& left, const TensorView& right);
 
 }  // namespace mtl

@@ -54,8 +54,9 @@ struct AttentionBackward {
   };
 };
 
-// logSumExp of a query without visible keys. The log of an empty sum is -infinity; with a finite value the
-// difference of two is never NaN, and e^(this - any realistic value) is still 0.
+// logSumExp of a query without visible keys. The log of an empty sum would be -infinity. A finite value is
+// used instead, because the difference of two such values is then not NaN, and e^(this value - any realistic
+// value) is still 0.
 constexpr double kEmptyLogSumExp = -1e30;
 
 // The layout of an operand: a row of head_size or value_size contiguous elements for every position of every
@@ -96,8 +97,8 @@ AttentionProblem attention_forward_problem(const OpCall& call);
 AttentionProblem attention_backward_problem(const OpCall& call);
 
 // Prepares a call for kernels that compute on the host: checks that starts are ascending, within the rows and
-// consistent with num_scores, and writes the results of rows that belong to no sample. Does nothing without
-// packed samples.
+// consistent with num_scores, and writes the results of rows that belong to no sample. Does nothing if
+// samples are not packed.
 Status prepare_packed_rows(const OpCall& call, const AttentionProblem& problem);
 
 // Returns the index of the first element of a head's rows.

@@ -6,8 +6,8 @@
 //   [Q, B, G, R, D], key [Q, B, G, D], value [Q, B, G, E]
 //   position [1] int32, on the host: the number of positions already cached, at most M - Q
 //   windowSize, scale, softCap: see attention_forward. The attention is causal.
-// FLOPs: of attention over all positions of the cache, because the position is not known before the call
-// runs.
+// FLOPs are counted for attention over all positions of the cache, because the position is not known before
+// the call runs.
 #include "ops/attention_cached.h"
 
 #include "core/op_registry.h"

@@ -1,4 +1,4 @@
-// attention_cached as the two operations that it consists of.
+// Runs attention_cached as its two component operations.
 #pragma once
 
 #include "core/scratch_blocks.h"

@@ -11,7 +11,7 @@ struct AttentionRowSums {
   enum Tensors { kRowSums, kOutput, kOutputGradient };
 };
 
-// Rows of `head_size` elements: at each position, one row for each head of each sample.
+// Rows of `head_size` elements. At each position, there is one row for each head of each sample.
 struct SummedRows {
   int64_t positions, heads;  // heads of all samples
   int64_t head_size;

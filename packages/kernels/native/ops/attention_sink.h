@@ -13,7 +13,8 @@ struct AttentionSinkBackward {
   enum Tensors { kSinksGradient, kRowSums, kLogSumExp, kSinks };
 };
 
-// The rows of an output [S, B, A, E] or [T, A, E]: one for each position, sample and head in this order.
+// The rows of an output [S, B, A, E] or [T, A, E]. There is one row for each position, sample and head, in
+// this order.
 struct SinkRows {
   int64_t count, value_size;
   int64_t positions, batch, heads;

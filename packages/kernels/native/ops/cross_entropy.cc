@@ -1,5 +1,5 @@
 // Cross entropy in two steps, so that the vocabulary may be sharded over ranks: local statistics, then (after
-// reducing them over the ranks) loss and gradient from the global ones.
+// reducing them over the ranks) loss and gradient from the global statistics.
 //
 // cross_entropy_statistics: rowMaximum, rowSum = sum exp(logit - rowMaximum), labelLogit (0 when the label
 //                           is on another rank)

@@ -16,7 +16,7 @@ Status validate_cast(const OpCall& call) {
   const TensorView &output = call.tensor(Op::kOutput), &input = call.tensor(Op::kInput);
   if (output.is_strided || input.is_strided) {
     MTL_RETURN_IF_ERROR(expect_rank(call, Op::kOutput, 1, kMaxRank));
-    // strided views are accessed by index, so the other tensor must have the same shape
+    // strided views are accessed by index, so both tensors must have the same shape
     MTL_RETURN_IF_ERROR(expect_same_shape(call, Op::kOutput, Op::kInput));
     MTL_RETURN_IF_ERROR(expect_whole_rows(call, Op::kOutput));
     return expect_whole_rows(call, Op::kInput);

@@ -9,7 +9,7 @@
 //            offsets[g + 1], exclusive. Rows of the output from offsets[G] on become zeros; rows of the
 //            inputs from there on are not read.
 //
-// An element's sum depends on the inner dimension alone: it has the same bits for any number of rows before
+// An element's sum depends only on the inner dimension: it has the same bits for any number of rows before
 // and after it, and any number of threads. FLOPs count all R rows: the host does not know the rows in groups
 // when the offsets are in a GPU's memory.
 #include "ops/grouped_matmul.h"

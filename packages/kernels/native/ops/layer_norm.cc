@@ -1,6 +1,6 @@
 // layer_norm_forward: output = (input - mean) * rstd * weight + bias, over the last dimension
-// layer_norm_backward: any of the three gradients; absent ones cost nothing, so that backward can be split
-// into its input and its weight part
+// layer_norm_backward: any of the three gradients; an absent gradient is not computed, so that backward can
+// be split into its input and its weight part
 //
 //   input, output, gradients, addend?  [..., H]      weight, bias  [H]
 //   mean, rstd  [rows] float32 (float64 over float64 inputs); rstd = 1 / sqrt(variance + epsilon)

@@ -15,23 +15,23 @@
 namespace mtl {
 namespace {
 
-// Returns the product of all dimensions except the last `count`. It multiplies, because a quotient of sizes
-// would fail for an empty tensor.
+// Returns the product of all dimensions except the last `count`. The function multiplies sizes, because
+// dividing the total size would fail for an empty tensor.
 int64_t leading(const TensorView& view, int count) {
   int64_t product = 1;
   for (int dim = 0; dim < view.rank - count; ++dim) product *= view.shape[dim];
   return product;
 }
 
-// Tells whether the batch can be computed as one matmul: leading dimensions become rows or, where `left` is
-// transposed, are summed over.
+// Returns true if the batch can be computed as one matmul. The leading dimensions then become rows. If `left`
+// is transposed, the matmul sums over the leading dimensions.
 bool is_folded(const OpCall& call) {
   return call.tensor(Matmul::kRight).rank == 2 ||
          (call.flag(Matmul::kTransposeLeft) && call.tensor(Matmul::kOutput).rank == 2);
 }
 
-// Returns K, the number of terms of each sum, from the columns of op(left); right_inner, from the rows of
-// op(right).
+// Returns K, the number of terms of each sum. left_inner returns the number of columns of op(left);
+// right_inner returns the number of rows of op(right).
 int64_t left_inner(const OpCall& call, bool is_transposed) {
   const TensorView& left = call.tensor(Matmul::kLeft);
   if (!is_transposed) return left.dim(-1);

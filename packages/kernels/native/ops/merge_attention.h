@@ -11,8 +11,9 @@ struct MergeAttention {
   enum Tensors { kOutput, kLogSumExp, kPartOutput, kPartLogSumExp };
 };
 
-// The rows of an output, one for each position, sample and head in this order, and the strides of their
-// statistics, in elements, from one sample or head to the next. Statistics of positions are adjacent.
+// The rows of an output (one for each position, sample and head, in this order), and the strides of their
+// statistics in elements. The strides lead from one sample or head to the next. The statistics of
+// neighbouring positions are neighbours in memory.
 struct MergedRows {
   int64_t count, head_size;
   int64_t batch, heads;
@@ -22,7 +23,8 @@ struct MergedRows {
 
 MergedRows merged_rows_of(const OpCall& call);
 
-// The indices of a row's statistics: of the element in logSumExp (`whole`) and in partLogSumExp (`part`).
+// The indices of the statistics of a row: `whole` is the index in logSumExp, and `part` is the index in
+// partLogSumExp.
 struct MergedStatistics {
   int64_t whole, part;
 };

@@ -1,5 +1,5 @@
-// precision_aware_adamw: `adamw` (see adamw.cc) with moments, master values and gradients in dtypes of their
-// own. The update is computed in float32, from moments before they are rounded.
+// precision_aware_adamw: `adamw` (see adamw.cc) with moments, master values and gradients in separate dtypes.
+// The update is computed in float32, from moments before they are rounded.
 //
 //   parameter     [N] float32, updated; or, with `remainder`, bfloat16: the rounded values, which the model computes with
 //   remainder?    [2 N] uint8, updated: the lower 16 bits of each float32 value (see split_remainder)

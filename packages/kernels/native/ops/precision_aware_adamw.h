@@ -1,5 +1,5 @@
-// The operands of the AdamW op with states in chosen dtypes, and of the ops that split and join float32
-// values, by name; the contracts are in precision_aware_adamw.cc.
+// The operands, by name, of the AdamW op whose states have chosen dtypes, and of the ops that split and join
+// float32 values; the contracts are in precision_aware_adamw.cc.
 #pragma once
 
 #include <stdint.h>

@@ -62,7 +62,8 @@ Status validate_packed(const VisibilityCall& operands) {
     return argument_error(call, "longest is %g, expected an integer from 0 to the %lld rows", longest,
                           static_cast<long long>(operands.num_keys));
   }
-  // the queries of all samples add up to the rows, and each query sees at most the keys of the longest sample
+  // each row is a query of at most one sample, and each query attends at most to the keys of the longest
+  // sample
   const double most = longest * static_cast<double>(operands.num_queries);
   if (is_integer_to(num_scores, most)) return ok_status();
   return argument_error(call, "numScores is %.17g, expected the sum of the squares of all lengths (of queries times keys): "

@@ -8,7 +8,7 @@
 
 namespace mtl {
 
-// Reserves memory of the host at a multiple of 64 bytes. Null: there is not so much.
+// Reserves memory of the host at a multiple of 64 bytes. Returns null if there is not enough memory.
 void* reserve_memory(size_t bytes);
 
 // Gives memory back that was reserved with the same number of bytes.

@@ -6,7 +6,7 @@ import { packageDirectory } from '../native/load-addon.js';
 
 const file = 'libmtl_cuda.so';
 
-/** The version of packages in the repository. No registry has a package with this version. */
+/** The version that packages have in the repository. No registry has a package with this version. */
 const unpublished = '0.0.0';
 
 const readManifest = (path: string): { version: string } => JSON.parse(readFileSync(path, 'utf8'));

@@ -6,8 +6,8 @@ import { type CudaDevice, type CudaProbe, probeCuda } from './open-cuda.js';
 interface FoundGpu {
   readonly device: CudaDevice | undefined;
   /**
-   * True for the emulation: kernels compiled for this machine's processor (`tooling/cuda-emulation` of the
-   * repository). Its times have no meaning.
+   * True if the GPU is emulated: the kernels are compiled for this machine's processor
+   * (`tooling/cuda-emulation` of the repository), and measured times have no meaning.
    */
   readonly isEmulated: boolean;
   /** The reason, in a few words, for the missing device; undefined if there is a device. */

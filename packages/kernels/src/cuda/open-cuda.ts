@@ -190,9 +190,10 @@ function pythonPackages(): string[] {
 }
 
 /**
- * Returns candidates for NVIDIA's cuBLASLt, paths and names for dlopen, best first: the directories of
- * MTL_CUDA_LIBS, the dynamic linker's search (LD_LIBRARY_PATH), CUDA_HOME and CUDA_PATH, the wheels of the
- * Python environment, the system's toolkits. All paths are existing files.
+ * Returns candidates for NVIDIA's cuBLASLt, which are paths and names for dlopen. The best candidate is
+ * first. The sources, in order: the directories of MTL_CUDA_LIBS, the dynamic linker's search
+ * (LD_LIBRARY_PATH), CUDA_HOME and CUDA_PATH, the wheels of the Python environment, the system's toolkits.
+ * All paths are existing files.
  */
 export function cublasLtCandidates(environment: NodeJS.ProcessEnv = process.env): string[] {
   const { MTL_CUDA_LIBS, CUDA_HOME, CUDA_PATH, VIRTUAL_ENV, CONDA_PREFIX } = environment;

@@ -27,7 +27,7 @@ export function addonOrigin(): Omit<LoadedKernels, 'addon'> {
   return { path, isWebAssembly };
 }
 
-/** The remedy that gives native kernels, as the rest of a sentence. */
+/** A remedy after which kernels are native, worded as the rest of a sentence. */
 export const nativeRemedy =
   'install a platform package (Linux on x86-64 with glibc has one) or compile the kernels with npx mtl-kernels-build, and unset MTL_KERNELS';
 

@@ -9,7 +9,7 @@ import { loadWebAssembly } from './load-webassembly.js';
  * on the same cores.
  */
 function prepareEnvironment(): void {
-  // libgomp reads the variable when it is opened, and loading the addon may open it
+  // libgomp reads this variable when it is opened, and loading the addon may open libgomp
   process.env.GOMP_SPINCOUNT ??= '10000';
 }
 

@@ -16,7 +16,7 @@ export interface BiasGeluForwardOptions {
   readonly kind?: GeluKind;
 }
 
-/** output = gelu(input + bias): Hendrycks and Gimpel 2016; the fusion is Megatron-LM's. */
+/** output = gelu(input + bias) (Hendrycks and Gimpel 2016). Megatron-LM has the same fused operation. */
 export const biasGeluForward = returningOperation<BiasGeluForwardOptions, 'output'>(
   'biasGeluForward',
   { output: ({ input }) => like(input) },

@@ -50,9 +50,9 @@ export interface AdamwScalarsOptions {
 }
 
 /**
- * Computes the scalars of `adamw` on the device, from the norm of the gradients. The host need not wait for
- * the norm to clip gradients, or to skip a step whose gradients are not finite. As in Megatron and PyTorch,
- * the factor on the gradient has a term of 1e-6 against division by zero.
+ * Computes the scalars of `adamw` on the device, from the norm of the gradients. The host therefore need not
+ * wait for the norm before it clips gradients, or before it skips a step whose gradients are not finite. As
+ * in Megatron and PyTorch, the factor on the gradient has a term of 1e-6 against division by zero.
  */
 export const adamwScalars = checkedOperation('adamwScalars', (options: AdamwScalarsOptions): void => {
   const { scalars, gradientNorm, squares, learningRate, correction1, correction2 } = options;

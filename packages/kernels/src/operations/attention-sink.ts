@@ -5,8 +5,8 @@ import type { Tensor } from '../tensor.js';
 /** S query positions, B micro-batch, A query heads, E value head size, T rows of packed samples. */
 export interface AttentionSinkForwardOptions {
   /**
-   * [S, B, A, E], packed [T, A, E]: the output of `attentionForward` over all keys; becomes the output with
-   * the sinks.
+   * [S, B, A, E], packed [T, A, E]: the output of `attentionForward` over all keys. The operation replaces it
+   * by the output with the sinks.
    */
   readonly output: Tensor;
   /**
@@ -20,7 +20,7 @@ export interface AttentionSinkForwardOptions {
 /**
  * Adds a sink to the softmax of every query (Xiao et al. 2023; OpenAI 2025, "gpt-oss"). A sink is a key for
  * all queries. Its score is a number for each head, and its value is 0, so that a query may attend to no real
- * key. The operation works in place, after the results of all keys are merged.
+ * key. The operation works in place. If results for different keys are merged, call it after the merge.
  *
  * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit
  */
@@ -46,8 +46,8 @@ export interface AttentionSinkBackwardOptions {
 }
 
 /**
- * Adds the gradient of sinks. `attentionBackward` computes the gradients of query, key and value, with the
- * row sums and the log-sum-exp of this call.
+ * Adds the gradient of sinks to `sinksGradient`. `attentionBackward` computes the gradients of query, key and
+ * value, with the same row sums and log-sum-exp as this call.
  *
  * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit
  */

@@ -7,8 +7,8 @@ import { checkVisibility, type Visibility, visibilityOperands } from './visibili
 /**
  * The computation of attention. D query and key head size, E value head size (E = D in most models), A query
  * heads of this process in G groups: the R = A / G heads of a group share one key and one value
- * (grouped-query attention, Ainslie et al. 2023). With G = A every head has its own key and value, with G = 1
- * all heads share one.
+ * (grouped-query attention, Ainslie et al. 2023). If G = A, every head has its own key and value. If G = 1,
+ * all heads share one key and one value.
  */
 export interface AttentionOptions {
   /** Default: every query sees all keys. */
@@ -25,8 +25,8 @@ export interface AttentionOptions {
 
 /**
  * Dropout of attention probabilities. The decision depends on the Philox key and on the global sample number,
- * the global head and the positions of query and key in the sequence: never on the distribution of samples,
- * heads and positions over processes and calls, nor on packing.
+ * the global head and the positions of query and key in the sequence: it does not depend on packing, or on
+ * the distribution of samples, heads and positions over processes and calls.
  */
 export interface AttentionDropout {
   /** 0 or more and below 1; kept probabilities are multiplied by 1 / (1 - probability). */
@@ -67,7 +67,7 @@ export interface AttentionForwardOptions extends AttentionOptions {
   readonly value: Tensor;
 }
 
-/** Returns the operands of both operations from their options; the default scale needs the query. */
+/** Returns the operands of both operations from their options; `query` is needed for the default scale. */
 function commonOperands(operation: string, query: Tensor, options: AttentionOptions): Operands {
   checkVisibility(operation, options);
   const { visibility = {}, scale, softCap, dropout } = options;
@@ -116,7 +116,7 @@ export const attentionForward = returningOperation<AttentionForwardOptions, 'out
 export interface AttentionBackwardOptions extends AttentionOptions {
   /**
    * Gradients have the shapes of `query`, `key` and `value` and may be strided, too. They have the dtype of
-   * the operands, or all three are float32 over operands of 16 bits.
+   * the operands. If the operands have 16 bits, all three gradients may be float32.
    */
   readonly queryGradient: Tensor;
   readonly keyGradient: Tensor;
@@ -126,8 +126,9 @@ export interface AttentionBackwardOptions extends AttentionOptions {
   /** [S, B, A, E], packed [T, A, E] */
   readonly outputGradient: Tensor;
   /**
-   * [B, A, S], packed [A, T]: `attentionRowSums` of output and outputGradient. With `rowSums` and `logSumExp`
-   * of all keys, calls over parts of the keys and values compute parts of the gradients, which add up.
+   * [B, A, S], packed [A, T]: `attentionRowSums` of output and outputGradient. If `rowSums` and `logSumExp`
+   * are over all keys, several calls may each compute with some of the keys and values. The sum of their
+   * gradients is the complete gradient.
    */
   readonly rowSums: Tensor;
   /** The value of the forward call, like `query`, `key` and `value`. */
@@ -197,13 +198,14 @@ export const attentionRowSums = returningOperation<AttentionRowSumsOptions, 'row
 /** S query positions, B micro-batch, A query heads, E head size of values, T rows of packed samples. */
 export interface MergeAttentionOptions {
   /**
-   * [S, B, A, E], packed [T, A, E], float32 (float64 on the reference): the output over the keys so far;
-   * becomes the output over the keys of both parts.
+   * [S, B, A, E], packed [T, A, E], float32 (float64 on the reference): the output over the keys that are
+   * already merged. It becomes the output over these keys and the keys of the other part.
    */
   readonly output: Tensor;
   /**
-   * [B, A, S], packed [A, T]: becomes the logSumExp over the keys of both parts. `logSumExp` and
-   * `partLogSumExp` may be strided views whose last dimension is contiguous.
+   * [B, A, S], packed [A, T]: the logSumExp over the keys that are already merged. It becomes the logSumExp
+   * over these keys and the keys of the other part. `logSumExp` and `partLogSumExp` may be strided views
+   * whose last dimension is contiguous.
    */
   readonly logSumExp: Tensor;
   /** The output of the same queries and other keys, of the shape of `output`. */
@@ -214,8 +216,8 @@ export interface MergeAttentionOptions {
 
 /**
  * Merges the results of `attentionForward` over some keys with the results of the same queries over other
- * keys, in place. The merged results are over all keys (ring attention, Liu et al. 2023). A query without
- * keys in one part keeps the bits of the other.
+ * keys, in place. The merged results are over all keys (ring attention, Liu et al. 2023). If a query has no
+ * keys in one part, its result has the same bits as in the other part.
  *
  * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, and for outputs that share
  *   memory with the part
@@ -250,8 +252,8 @@ export interface AttentionCachedForwardOptions {
   readonly value: Tensor;
   /**
    * The number of positions that are cached already; position + S may be at most M. A tensor, int32 [1], is
-   * read when the operation runs, so that a recorded graph computes one token after the other; then without
-   * `logSumExp`, and not on device cuda.
+   * read when the operation runs, so that a recorded graph computes one token after the other. A tensor is
+   * not supported together with `logSumExp`, or on device cuda.
    */
   readonly position: number | Tensor;
   /** The window of `attentionForward`. */
@@ -299,7 +301,7 @@ export const attentionCachedForward = checkedOperation(
       return;
     }
     runOperation('append_to_cache', { keyCache, valueCache, key: newKey, value: newValue, position });
-    // without new positions there are no queries, and the output is empty
+    // without new positions, there are no queries, and the output is empty
     if (newKey.dim(0) === 0 && call.query.dim(0) === 0) return;
     const numPositions = position + newKey.dim(0);
     using key = viewPositions(keyCache, numPositions);

@@ -5,7 +5,10 @@ import type { Tensor, TensorOptions } from '../tensor.js';
 
 /** The columns of the logits that belong to the vocabulary. */
 export interface VocabularyColumns {
-  /** Global number of the first column: not 0 where the vocabulary is sharded over ranks. Default 0. */
+  /**
+   * The global number of the first column. It may be above 0 if the vocabulary is sharded over ranks. Default
+   * 0.
+   */
   readonly firstColumn?: number;
   /** The number of real columns; the rest is padding and never enters the softmax. 0: only padding. */
   readonly numColumns: number;
@@ -17,7 +20,7 @@ export interface VocabularyColumns {
 }
 
 export interface CrossEntropyStatisticsOptions extends VocabularyColumns {
-  /** [N] float32; -infinity where no column is real */
+  /** [N] float32; -infinity if the rank has no real columns */
   readonly rowMaximum: Tensor;
   /** [N] float32: sum of exp(logit - rowMaximum) */
   readonly rowSum: Tensor;
@@ -115,7 +118,7 @@ export interface CrossEntropyBackwardOptions extends VocabularyColumns {
   readonly vocabularySize?: number | undefined;
   /**
    * Rows with this label have no loss and no gradient, whatever their weight, as in PyTorch. For the mean
-   * over the other rows, give each a weight of 1 / the number of these rows. Default: no label is ignored.
+   * over the other rows, give each of these rows the weight 1 / (their number). Default: no label is ignored.
    */
   readonly ignoreIndex?: number | undefined;
   /** The number of row 0 in error messages, if these rows are a chunk of a larger tensor. Default 0. */

@@ -47,8 +47,9 @@ export interface ScaleOptions {
 }
 
 /**
- * output = factor * input, or output + factor * input with `accumulate`. The tensors have any floating-point
- * dtypes and the same shape. Either may be a strided view with a contiguous last dimension.
+ * output = factor * input, or output + factor * input with `accumulate`. The tensors may have any
+ * floating-point dtypes, and must have the same shape. Either tensor may be a strided view with a contiguous
+ * last dimension.
  *
  * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit
  */

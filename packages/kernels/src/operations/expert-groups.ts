@@ -47,8 +47,8 @@ export interface DropOverCapacityOptions {
   /** The most slots that an expert keeps. */
   readonly capacity: number;
   /**
-   * True if an expert keeps the first rows. Default: it keeps the rows with the largest probabilities; of
-   * rows with equal probabilities, the first.
+   * True if an expert keeps the first rows. Default: it keeps the rows with the largest probabilities, and
+   * the first rows among rows with equal probabilities.
    */
   readonly byPosition?: boolean | undefined;
 }
@@ -110,8 +110,8 @@ export interface CombineRowsOptions {
 }
 
 /**
- * output[t] = sum over slots of rows[positions[t, slot]], without positions of -1. The sum is in float32, in
- * the order of the slots. This is the backward of `permuteRows`.
+ * output[t] = sum over slots of rows[positions[t, slot]]; positions of -1 are omitted. The sum is in float32,
+ * in the order of the slots. This is the backward of `permuteRows`.
  *
  * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for a position that
  *   is not a row

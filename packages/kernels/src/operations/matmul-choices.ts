@@ -39,8 +39,8 @@ const matmulOperations: readonly string[] = [
 ];
 
 /**
- * Listens to operations (`observeOperations`) and keeps each matmul once, also on the devices `meta` and
- * `meta-cuda`: for `timeMatmuls`.
+ * Collects the matmuls that `timeMatmuls` should time: observes operations (`observeOperations`), also on the
+ * devices `meta` and `meta-cuda`, and keeps each different matmul once.
  */
 export class MatmulCalls implements Iterable<MatmulCall> {
   readonly #calls = new Map<string, MatmulCall>();
@@ -90,9 +90,9 @@ interface MatmulChoiceOptions {
 }
 
 /**
- * From now on, makes the matmuls of a device use these algorithms. Every other problem uses cuBLASLt's first
- * algorithm on `cuda`, and the table of measurements on `cpu`. A matmul reports `MTL_MATMUL_CHOICES` if its
- * choice cannot compute it.
+ * Makes the matmuls of a device use these algorithms from now on. Every other problem uses cuBLASLt's first
+ * algorithm on `cuda`, and the table of measurements on `cpu`. A matmul throws `MTL_MATMUL_CHOICES` if the
+ * chosen algorithm cannot compute it.
  *
  * @throws KernelError `MTL_MATMUL_CHOICES` for text that is not a choice; `MTL_DEVICE` unless the device is
  *   open; `MTL_CAPTURE` while a graph is recorded
@@ -135,7 +135,9 @@ export function timeMatmuls(
 /** Returns the code that computed the last matmul on device `cpu`; undefined before the first. */
 export const lastMatmulKernel = (): MatmulKernel | undefined => addon().lastMatmulKernel();
 
-/** The alignment in bytes of a tensor with its own memory. No algorithm depends on a wider alignment. */
+/**
+ * The alignment, in bytes, of a tensor that has separate memory. No algorithm requires a larger alignment.
+ */
 const widestAlignment = 256;
 
 /**

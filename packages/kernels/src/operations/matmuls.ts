@@ -35,9 +35,9 @@ function outputOfMatmul(inputs: Omit<MatmulOptions, 'output'>): Required<TensorO
 
 /**
  * output = op(left) op(right) + bias. With a two-dimensional `right`, the leading dimensions of `left` are
- * folded into rows. With a transposed `left` and a two-dimensional output, they are folded into the sum. For
- * example, this is a weight gradient: `matmul({ output: dW, left: dY, right: X, transposeLeft: true,
- * accumulate: true })`.
+ * folded into rows. With a transposed `left` and a two-dimensional output, the matmul sums over the leading
+ * dimensions. An example is a weight gradient:
+ * `matmul({ output: dW, left: dY, right: X, transposeLeft: true, accumulate: true })`.
  *
  * Without `output` the call returns a new tensor [..., M, N] of the inputs' dtype, with the leading
  * dimensions of `left`.

@@ -36,7 +36,10 @@ export interface MuonNormalizeOptions {
   readonly epsilon: number;
 }
 
-/** output = input / max(sqrt(squares), epsilon): a matrix of Frobenius norm 1, where Newton-Schulz starts. */
+/**
+ * output = input / max(sqrt(squares), epsilon): The result has Frobenius norm 1, as Newton-Schulz requires of
+ * its first matrix.
+ */
 export const muonNormalize = returningOperation<MuonNormalizeOptions, 'output'>(
   'muonNormalize',
   { output: ({ input }) => like(input) },

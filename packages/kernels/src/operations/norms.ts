@@ -36,7 +36,10 @@ export const layerNormForward = returningOperation<LayerNormForwardOptions, 'out
 export interface LayerNormBackwardOptions {
   /** [..., H]; if omitted, only the weight part is computed. May be the memory of `outputGradient`. */
   readonly inputGradient?: Tensor | undefined;
-  /** [H] float32. The call adds to it. Both `weightGradient` and `biasGradient` are given, or neither. */
+  /**
+   * [H] float32. The call adds to it. The caller must give both `weightGradient` and `biasGradient`, or
+   * neither.
+   */
   readonly weightGradient?: Tensor | undefined;
   /** [H] float32. The call adds to it. */
   readonly biasGradient?: Tensor | undefined;
@@ -93,8 +96,9 @@ export interface RmsNormForwardOptions {
 }
 
 /**
- * output = input * rstd * weight over the last dimension (Zhang and Sennrich 2019), computed in float32. With
- * views from `splitProjection`, it normalizes the queries or keys of every head, and H is the head size.
+ * output = input * rstd * weight over the last dimension (Zhang and Sennrich 2019), computed in float32. If
+ * the tensors are views from `splitProjection`, the operation normalizes the queries or keys of every head,
+ * and H is the head size.
  *
  * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, and for a strided view whose
  *   last dimension is not contiguous

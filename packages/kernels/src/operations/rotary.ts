@@ -202,7 +202,7 @@ function checkTurns({ betaFast, betaSlow, roundsRange }: YarnScaling, base: numb
  * Returns the scaled frequencies of `wavelengths`, given in positions per radian. The arithmetic is in
  * float32, as in the original models' code.
  *
- * @param base the number whose powers the wavelengths are
+ * @param base the base of the powers that define the wavelengths
  */
 function scaledFrequencies(
   wavelengths: Float32Array,
@@ -247,7 +247,10 @@ function mixedByIndex(wavelengths: Float32Array, { plain, scaling, base }: Mixed
   });
 }
 
-/** Returns the index up to which frequencies do not change, and the index from which they are divided. */
+/**
+ * Returns two indices: frequencies up to the first index do not change, and frequencies from the second index
+ * on are divided by the factor.
+ */
 function mixedRange(
   { originalPositions, betaFast, betaSlow, roundsRange }: YarnScaling,
   { base, rotarySize }: { readonly base: number; readonly rotarySize: number },

@@ -23,8 +23,8 @@ function scoreFunctionNumber(scoreFunction: RouterScoreFunction): number {
 export interface RouterScoreOptions {
   readonly scoreFunction: RouterScoreFunction;
   /**
-   * Softmax over all experts before the selection: the probabilities of a row do not sum to 1. Default: over
-   * the selected experts.
+   * True to compute the softmax over all experts, before the selection, so that the probabilities of a row do
+   * not sum to 1. Default: the softmax is over the selected experts.
    */
   readonly preSoftmax?: boolean | undefined;
   /** The factor of all probabilities. Default 1. */
@@ -133,8 +133,8 @@ export interface RouterStatisticsForwardOptions {
 }
 
 /**
- * Computes the sums over the rows of each sequence for a router's balancing losses and metrics. Neither a
- * bias nor groups are part of the scores (Fedus et al. 2021, arXiv 2101.03961; Zoph et al. 2022, arXiv
+ * Computes the sums over the rows of each sequence for a router's balancing losses and metrics. The scores
+ * include no bias and do not depend on groups (Fedus et al. 2021, arXiv 2101.03961; Zoph et al. 2022, arXiv
  * 2202.08906).
  *
  * @throws KernelError `MTL_SHAPE`, `MTL_DTYPE` or `MTL_ARGUMENT` for operands that do not fit
@@ -162,7 +162,7 @@ export const routerStatisticsForward = returningOperation<
 export interface RouterStatisticsBackwardOptions {
   /** `[..., E]` */
   readonly logitsGradient: Tensor;
-  /** [N, E]; omitted where nothing depends on `scoreSums` */
+  /** [N, E]; omitted if nothing depends on `scoreSums` */
   readonly scoreGradients?: Tensor | undefined;
   /** [N]; omitted where nothing depends on `squaredLogSumExp` */
   readonly squareGradients?: Tensor | undefined;
@@ -198,8 +198,8 @@ export interface UpdateExpertBiasOptions {
 }
 
 /**
- * expertBias[e] += rate * sign(mean of counts - counts[e]): balance without a loss (Wang et al. 2024, arXiv
- * 2408.15664). The comparison is done in integers.
+ * expertBias[e] += rate * sign(mean of counts - counts[e]): This balances the experts without a loss (Wang et
+ * al. 2024, arXiv 2408.15664). The counts are compared as integers.
  *
  * @throws KernelError `MTL_SHAPE`, `MTL_DTYPE` or `MTL_ARGUMENT` for operands that do not fit
  */
@@ -218,7 +218,7 @@ export interface AddCountsOptions {
 }
 
 /**
- * counts[e] += offsets[e + 1] - offsets[e]: the rows of each expert over many calls.
+ * counts[e] += offsets[e + 1] - offsets[e]. This counts the rows of each expert over many calls.
  *
  * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit
  */

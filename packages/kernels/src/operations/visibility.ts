@@ -19,7 +19,7 @@ export interface Visibility {
   readonly windowSize?: number | undefined;
   /** Position of query 0 in the sequence. Default: 0. */
   readonly firstQuery?: number | undefined;
-  /** Position of key 0 in the sequence; may be after the position of query 0. Default: 0. */
+  /** The position of key 0 in the sequence. It may be after the position of query 0. Default: 0. */
   readonly firstKey?: number | undefined;
   /**
    * [B, S] int32: query s of sample b attends only to keys from position keyStart[b, s] of the sequence on,
@@ -30,8 +30,8 @@ export interface Visibility {
   readonly keyMask?: Tensor | undefined;
   /**
    * Samples of different lengths instead of B samples with the same length. Operands have T rows instead of
-   * [S, B], and a query attends only to keys of its own sample. Not with `firstQuery`, `firstKey`, `keyStart`
-   * and `keyMask`.
+   * [S, B], and a query attends only to keys of its own sample. Must not be combined with `firstQuery`,
+   * `firstKey`, `keyStart` or `keyMask`.
    */
   readonly packed?: PackedSamples | undefined;
 }

@@ -3,8 +3,9 @@ import { provideAddon } from '../native/addon.js';
 import type { KernelsAddon } from '../native/kernels-addon.js';
 
 /**
- * Makes this package compute with kernels that a worker of a page has loaded: the result of `loadKernels` of
- * `@mtl/kernels-wasm32/load-in-page.mjs`. Called once, before anything else of this package.
+ * Makes this package compute with kernels that a worker of a web page has loaded. `kernels` is the result of
+ * `loadKernels` of `@mtl/kernels-wasm32/load-in-page.mjs`. Call this function once, before any other function
+ * of this package.
  *
  * @throws UsageError MTL_ARGUMENT for another value, and if kernels are loaded already
  */

@@ -64,7 +64,10 @@ function makeBatch(samples: readonly number[], { room = 2 * samples.length + 1 }
   };
 }
 
-/** Returns the losses of a micro-batch. Each kind is the sum of its elements with their factors. */
+/**
+ * Returns the losses of a micro-batch. The loss of each kind is the sum of its elements, multiplied by their
+ * factors.
+ */
 function takeLosses(stage: BertStage, microBatch: number): Record<string, number> {
   const sums = stage.takeLosses(microBatch).map(({ name, losses, weights, dispose }) => {
     const factors = weights.toArray();
@@ -233,7 +236,7 @@ describe('BertStage', () => {
   it('computes nothing for padding, however much there is', () => {
     const built = build('cpu', 'float32');
     const batch = makeBatch([4, 5, 6]);
-    // the same samples, in a layout that is four times as long
+    // the same samples, padded to a sequence that is four times as long
     const sequenceLength = 4 * batch.sequenceLength;
     const lengthened = (values: Int32Array): Int32Array => {
       const result = new Int32Array(sequenceLength * batch.batchSize).fill(20);
@@ -256,7 +259,7 @@ describe('BertStage', () => {
       return { flops: countedFlops(), ...result };
     };
     const [expected, actual] = [countFlops(batch), countFlops(long)];
-    // 24 rows instead of 21, but not 84; heads and attention the same
+    // there are 24 rows instead of 21, but not 84; the cost of heads and attention is the same
     expect(actual.flops / expected.flops).toBeLessThan(24 / 21);
     expect(Math.abs(actual.loss / expected.loss - 1)).toBeLessThan(2e-6);
     // matmuls of other sizes
@@ -338,7 +341,7 @@ describe('BertStage', () => {
       return { shapes: shapes.join(), variant: loaded.variant };
     };
     const [short, long] = [load(padded(8)), load(padded(9))];
-    // 9 tokens take 16 rows with both paddings; only the bound on the length of samples differs
+    // 9 tokens take 16 rows with both lengths of padding; only the bound for the length of a sample differs
     expect(long.shapes).toBe(short.shapes);
     const variants = [8, 9].map((rows) => `samples of at most ${rows} rows`);
     expect([short.variant, long.variant]).toEqual(variants);

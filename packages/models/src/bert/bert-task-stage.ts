@@ -76,8 +76,8 @@ export class BertTaskStage extends BertEncoderStage<TaskTokenBatch, DeviceTaskBa
     call: StageCall<DeviceTaskBatch>,
   ): readonly Variable[] {
     const { batch } = call;
-    // the head reads a row for each sequence, replicated on all ranks, so its dropout masks depend only on
-    // the row
+    // the head reads one row for each sequence; these rows are replicated on all ranks, so the head's dropout
+    // masks depend only on the row
     const ofHead = { ...call, batch: { ...batch, rows: batch.headRows } };
     const logits = this.#head!.logits(tape, {
       batch,

@@ -36,8 +36,8 @@ export interface DeviceSequences {
   /** int32 [T, 1]; only on the first stage. */
   readonly tokens: Variable | undefined;
   /**
-   * int32 [own, 1]: the types of this rank's tokens in the slice that this process computes between the
-   * tensor-parallel regions; only on the first stage.
+   * int32 [own, 1]: the token types in the slice of this rank's tokens that this process computes between the
+   * tensor-parallel regions. Only the first stage has them.
    */
   readonly tokenTypes: Variable | undefined;
   readonly ownRows: OwnRows;
@@ -115,8 +115,8 @@ export function sequencesToDevice(
 ): Omit<DeviceSequences, 'release'> & { readonly places: PlacesOfRows } {
   const { device, packing, partition, own, isFirst, reads, tables, upload } = options;
   const { numRows: r, sequenceLength } = batch;
-  // attention is launched for the longest row. If only an upper bound is known, some thread blocks have no
-  // work
+  // attention is launched for the longest row; if only an upper bound of its length is known, some thread
+  // blocks have no work
   const bound = Math.min(sequenceLength, packing.numRows);
   const longest = upload === undefined ? packing.longest : bound;
   const ids = (values: Int32Array, shape: readonly number[]): Variable =>

@@ -110,7 +110,7 @@ interface MaskedTokens {
 
 /**
  * Returns the masked tokens of this rank. Their number is rounded up to one of eight sizes, which limits the
- * number of shapes. Unused places have weight 0.
+ * number of shapes. Unused entries have weight 0.
  */
 function ownMasked(
   batch: MaskedStageBatch,

@@ -23,8 +23,8 @@ describe('numPackedRows', () => {
         const padded = size.batchSize * size.sequenceLength;
         const unused = rows - sumLengths(size.lengths);
         expect(unused).toBeGreaterThanOrEqual(0);
-        // a step is a 32nd of the size, rounded up to a multiple of 8 rows. Rows are rounded up to a step and
-        // to the divisor
+        // the number of rows is rounded up to a multiple of a step (a 32nd of the size, rounded up to a
+        // multiple of 8 rows) and of the divisor
         expect(unused).toBeLessThan(padded / 32 + 8 + divisor);
         expect(rows % divisor).toBe(0);
       }),
@@ -41,7 +41,7 @@ describe('numPackedRows', () => {
     const padded = batchSize * sequenceLength;
     const rows = new Set<number>();
     for (let tokens = batchSize; tokens <= padded; tokens++) {
-      // every sample has the same length; the first also has the remainder
+      // all samples have the same length, except that the first sample also gets the remainder
       const lengths = new Int32Array(batchSize).fill(Math.floor(tokens / batchSize));
       lengths[0]! += tokens % batchSize;
       rows.add(numPackedRows({ batchSize, sequenceLength, lengths }, 1));

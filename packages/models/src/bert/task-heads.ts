@@ -121,7 +121,7 @@ export class SpanHead implements TaskHead {
     // constants of a single operation. The tape releases them
     const indices = (values: Int32Array): Variable =>
       tape.input(Tensor.from(values, { shape: [values.length], dtype: 'int32', device }));
-    // padding has no packed token. It reads token 0 instead, and its logit is masked out
+    // padding has no packed token, so it reads token 0 instead, and its logit is masked out
     const byRow = Int32Array.from({ length: r * s }, (_, index) => {
       const [row, position] = [Math.floor(index / s), index % s];
       return position < lengths[row]! ? starts[row]! + position : 0;

@@ -125,7 +125,7 @@ export interface FeedForwardActivation {
 
 /** The first layer of a feed-forward network, with its input in a call. */
 export interface FirstLayer {
-  /** [S, B, H], or this process's shard of it. */
+  /** [S, B, H], or this process's shard of this tensor. */
   readonly input: Variable;
   readonly layer: ColumnLayer;
   readonly call: LinearCall;
@@ -180,7 +180,7 @@ export const clampedGluActivation = ({
     const { shape, device } = input.tensor;
     const width = shape.at(-1)!;
     const numRows = input.tensor.size / width;
-    // this is the kernel for experts, with a single expert for all rows
+    // uses the kernel for experts, with a single expert to which all rows belong
     const offsets = Tensor.from(Int32Array.of(0, numRows), { shape: [2], dtype: 'int32', device });
     const output = expertActivation(tape, {
       input: reshape(tape, { input, shape: [numRows, 1, width] }),

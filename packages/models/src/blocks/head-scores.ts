@@ -64,11 +64,11 @@ export class HeadScores {
   }
 
   /**
-   * Returns the slices of the projection and their factors that multiply the scores of query head h by
-   * factors[h]. Queries are scaled by factors[h]^alpha. The key of a group is scaled by f^(1 - alpha), where
-   * f is the smallest factor of the group's heads. The scores of the other heads in the group thus become
-   * smaller than requested. With one head per group, this is QK-clip (Kimi Team 2025, "Kimi K2"). Biases are
-   * scaled like their weights.
+   * Returns slices of the projection's weight, each with a factor. If each slice is multiplied by its factor,
+   * the scores of query head h are multiplied by factors[h]. Queries are scaled by factors[h]^alpha. The key
+   * of a group is scaled by f^(1 - alpha), where f is the smallest factor of the group's heads. The scores of
+   * the other heads in the group thus become smaller than requested. With one head per group, this is QK-clip
+   * (Kimi Team 2025, "Kimi K2"). Biases are scaled like their weights.
    *
    * @param factors the factors of this rank's heads, above 0 and at most 1
    */

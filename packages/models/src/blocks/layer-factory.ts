@@ -41,8 +41,8 @@ export const gatheredRows = (
 ): Variable => gatherRows(tape, { ...operands, tensorParallel: sharding });
 
 /**
- * Returns options for operations whose result must be summed over all tensor-parallel processes. Each process
- * computes only some heads or features.
+ * Returns options for operations whose result must be summed over all tensor-parallel processes. The sum is
+ * necessary because each process computes only some heads or features.
  */
 export const sumOverShards = (sharding: LayerSharding) => ({
   numShards: isSharded(sharding) ? sharding.group.size : 1,
@@ -83,7 +83,7 @@ export class LayerFactory {
     return this.#tensorParallel?.sequenceParallel === true ? this.#tensorParallel.group.size : 1;
   }
 
-  /** The sharding of layers in calls that do not shard the sequence. */
+  /** The sharding of layers for calls whose sequence is not sharded. */
   get sharding(): LayerSharding {
     return this.#tensorParallel && { ...this.#tensorParallel, sequenceParallel: false };
   }
@@ -112,7 +112,7 @@ export class LayerFactory {
   /**
    * Returns this process's slice of a sequence.
    *
-   * `divides`: true if the call shards the sequence whenever training does
+   * `divides`: true if this call shards the sequence in all cases in which training shards it
    *
    * @throws ConfigurationError MTL_TENSOR_PARALLEL_SIZE if the length is not divisible by the number of
    *   processes

@@ -81,7 +81,10 @@ class AdaptedLayer {
   }
 }
 
-/** An activation for use in the same kernel as a linear layer (`fused`) or in a separate kernel (`alone`). */
+/**
+ * An activation after a linear layer: the operation that computes it in the same kernel as the layer
+ * (`fused`), and the operation that computes it in a separate kernel (`alone`).
+ */
 export interface LinearActivation {
   fused(tape: Tape, operands: LinearOptions & { readonly bias: Parameter }): Variable;
   alone(tape: Tape, output: Variable): Variable;

@@ -23,8 +23,8 @@ export interface PositionTable {
 export class PositionTables {
   readonly #device: Device;
   /**
-   * The copies of each table by name, by increasing length. Shorter copies are kept, because recorded passes
-   * may still read them.
+   * The copies of each table, by the table's name. They are sorted by length, the shortest first. Shorter
+   * copies are kept, because recorded passes may still read them.
    */
   readonly #tables = new Map<string, Tensor[]>();
 
@@ -38,7 +38,8 @@ export class PositionTables {
     const known = (this.#tables.get(name) ?? []).filter(({ isDisposed }) => !isDisposed);
     let longest = known.at(-1);
     if (longest === undefined || longest.dim(0) < numPositions) {
-      // at least twice as long as before, so all copies together are at most twice as large as the last copy
+      // A new copy has at least twice the length of the last copy, so all copies together have at most twice
+      // the size of the longest.
       longest = this.#newTensor(table, Math.max(numPositions, 2 * (longest?.dim(0) ?? 0)));
       this.#tables.set(name, [...known, longest]);
     }

@@ -64,8 +64,8 @@ export const llama3Scaling = (model: PositionVariants): Llama3Scaling => ({
 });
 
 /**
- * Returns the attention temperature of YaRN, which has weight 1 in the paper. It is 1 if the model has no
- * more positions than in pretraining.
+ * Returns the attention temperature of YaRN. `weight` is 1 in the paper. The temperature is 1 if the model
+ * has no more positions than in pretraining.
  */
 const temperature = (factor: number, weight: number): number =>
   factor <= 1 ? 1 : 0.1 * weight * Math.log(factor) + 1;

@@ -36,8 +36,8 @@ export interface SublayerInput {
   /** The dropout of the output before the residual is added; undefined without dropout. */
   readonly dropout: Dropout | undefined;
   /**
-   * Must be called once the input is no longer needed. It releases the input, which frees memory early.
-   * Otherwise the input is kept until the end of the block.
+   * The sublayer must call this function as soon as it no longer needs the input. The function releases the
+   * input, which frees memory early; without the call, the input would be kept until the end of the block.
    */
   readonly used: () => void;
 }

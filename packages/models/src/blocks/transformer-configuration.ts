@@ -108,8 +108,8 @@ export interface BlockVariants {
    */
   readonly windowSize?: string | undefined;
   /**
-   * The layers with the sliding window. N: all layers except every Nth. A list: 1 for each layer with the
-   * window, 0 for each layer without. Absent: all layers.
+   * The layers that have the sliding window. A number N means all layers except every Nth layer. A list has 1
+   * for each layer with the window, and 0 for each layer without it. Absent: all layers.
    */
   readonly windowAttnSkipFreq?: LayerList | undefined;
   /**

@@ -83,10 +83,7 @@ export function startBalancingLosses(tape: Tape, options: BalancingLossesOptions
   return { finish: () => addLosses(tape, options, sums) };
 }
 
-/**
- * A loss of the form `factor` times the sum of products of two tensors: loads, which have no gradient, and
- * scores.
- */
+/** A loss of the form `factor` times the sum of loads[i] * scores[i]. The loads have no gradient. */
 interface Balance {
   readonly name: string;
   /** [N, E], or [1, E] for all sequences together */

@@ -38,8 +38,8 @@ export interface ExpertVariants {
   /** The function that turns the router's logits into scores. Absent: softmax. */
   readonly moeRouterScoreFunction?: RouterScoreFunction | undefined;
   /**
-   * True if the softmax covers all experts before k experts are chosen. False if it covers only the chosen
-   * experts. Other score functions ignore this property, as in Megatron-LM.
+   * True if the softmax is computed over all experts, before k experts are chosen. False if it is computed
+   * over only the chosen experts. Other score functions ignore this property, as in Megatron-LM.
    */
   readonly moeRouterPreSoftmax?: boolean | undefined;
   /** A number by which the probabilities of the chosen experts are multiplied. Absent: 1. */

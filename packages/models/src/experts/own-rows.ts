@@ -11,8 +11,8 @@ export interface OwnRows {
   /** The other processes that route rows of the same sequences; undefined: this process has all rows. */
   readonly group: ProcessGroup | undefined;
   /**
-   * Returns the rows of all processes, given the rows of this process. Gathers the rows if each process has a
-   * share.
+   * Returns the rows of all processes, given the rows of this process. If each process has only a share of
+   * the rows, the shares are gathered.
    */
   whole(tape: Tape, rows: Variable): Variable;
 }
@@ -22,7 +22,8 @@ const asIs: OwnRows['whole'] = (_tape, rows) => rows;
 /**
  * Returns the rows that this process routes. If the sequence is sharded, or layers are not sharded, the
  * process routes all its rows. Otherwise all tensor-parallel processes have the same rows, and each routes a
- * share. Without training, each process routes all rows if they cannot be divided evenly.
+ * share. If the rows cannot be divided evenly, which is possible only outside of training, each process
+ * routes all rows.
  */
 export function ownRows(
   tape: Tape,
@@ -31,7 +32,7 @@ export function ownRows(
 ): OwnRows {
   const [length, numSequences, hiddenSize] = input.tensor.shape as [number, number, number];
   const rows = reshape(tape, { input, shape: [length * numSequences, 1, hiddenSize] });
-  // from here on: every tensor-parallel process has the same rows
+  // from here on, every tensor-parallel process has the same rows
   const all = { rows, group: sequence?.group, whole: asIs };
   if (!isSharded(layers)) return all;
   const { group: sharing, sequenceParallel } = layers;

@@ -79,7 +79,7 @@ export class SharedExperts {
 
   /**
    * Computes the output [S, B, H] in two phases. Each phase overlaps with a row exchange. This call computes
-   * the first phase, and `finish` of the result computes the second.
+   * the first phase. The result's `finish` computes the second phase.
    */
   begin(tape: Tape, input: Variable, context: MicroBatchContext): PendingVariable {
     if (isRecomputed(context)) {

@@ -39,8 +39,8 @@ export function gptEmbeddingAndHeadCost(
 
 /**
  * Returns the cost of the embedding and the output head, in units of one layer's cost. Only masked tokens
- * pass through the head, a dense layer and the decoder, which takes 2 H^2 + 2 V H operations per token. A
- * layer takes 8 H^2 + 4 H F + 4 S H operations per token.
+ * pass through the head, which consists of a dense layer and the decoder and takes 2 H^2 + 2 V H operations
+ * per token. A layer takes 8 H^2 + 4 H F + 4 S H operations per token.
  *
  * `sequenceLength` is S, `maskedShare` the fraction of tokens that are masked.
  */

@@ -30,8 +30,8 @@ export interface PartitionLayersOptions {
 
 /**
  * Returns the layers of each chunk, in the order of the model. If a schedule assigns chunks round-robin,
- * number c p + r is chunk c of rank r; with evenly sized chunks this is the placement of Narayanan et al.
- * 2021, section 2.2.2.
+ * entry c p + r of the result is chunk c of rank r. If the chunks also have equal sizes, this is the
+ * placement of Narayanan et al. 2021, section 2.2.2.
  *
  * @throws ConfigurationError `MTL_PIPELINE_LAYERS` if this split is impossible, with the nearest possible
  *   numbers of layers
@@ -95,8 +95,9 @@ function evenNumbers({ numLayers, numChunks }: PartitionLayersOptions): number[]
 
 /**
  * Returns the numbers of layers that minimize the cost of the most expensive chunk, because the slowest stage
- * determines the speed. Ties are broken in favour of even numbers. The chunks between the first and the last
- * differ by at most one layer. Larger chunks come later, because early stages keep more activations.
+ * determines the speed. If several splits have the same cost, the most even split is chosen. The chunks
+ * between the first and the last differ by at most one layer. Larger chunks come later, because early stages
+ * keep more activations.
  */
 function balancedNumbers({ numLayers, numChunks, work }: PartitionLayersOptions): readonly number[] {
   if (numChunks === 1) return [numLayers];

@@ -91,8 +91,8 @@ export class RouterSums {
 }
 
 /**
- * Sets `total` to the sum of the rows of `input`, whose first dimension is the number of rows; a row has the
- * size of `total`.
+ * Sets `total` to the sum of the rows of `input`. The first dimension of `input` is the number of rows, and
+ * each row has the size of `total`.
  */
 function addRows(total: Tensor, input: Tensor): void {
   using rows = input.reshape([input.dim(0), total.size]);

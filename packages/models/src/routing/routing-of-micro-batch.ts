@@ -34,7 +34,7 @@ export class RoutingOfMicroBatch {
     observe = () => {},
   }: {
     readonly training: boolean;
-    /** Called with each choice in the forward pass. Default: not called. */
+    /** This function is called with each choice in the forward pass. Default: none. */
     readonly observe?: ((choice: Choice) => void) | undefined;
   }) {
     this.#isTraining = training;
@@ -42,8 +42,8 @@ export class RoutingOfMicroBatch {
   }
 
   /**
-   * True if rows count in the loads of experts. This is the case only in the forward pass of training, so
-   * that recomputation does not count rows twice.
+   * True if the routed rows count in the loads of experts. This is the case only in the forward pass of
+   * training, so that recomputation does not count rows twice.
    */
   get countsLoads(): boolean {
     return this.#isTraining && this.#isForward;

@@ -48,7 +48,7 @@ export class KindRegistry<Options extends { readonly specification: { readonly k
         details: { kind },
       });
     }
-    // the cast is safe because specifications of this kind have the fields that its factory reads
+    // the cast is safe because every specification of this kind has the fields that its factory reads
     this.#factories.set(kind, factory as unknown as (options: Options) => Part);
   }
 

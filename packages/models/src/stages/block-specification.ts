@@ -37,8 +37,8 @@ export interface BlockSpecification {
 export type BlockOfLayer = (layer: number) => BlockSpecification;
 
 /**
- * Returns a function from layer indices to specifications, given a single specification for all layers, or a
- * function.
+ * Returns a function from layer indices to specifications, given either a single specification for all
+ * layers, or such a function.
  *
  * @throws ConfigurationError `MTL_BLOCK_KIND` for layers that do not fit together: different hidden sizes or
  *   norm placements
@@ -102,7 +102,7 @@ export function transformerBlockSpecification(
     hiddenDropout,
     initialization: {
       standardDeviation: initMethodStd,
-      // weights whose output is added to the residual have a smaller initial deviation (Megatron-LM)
+      // weights whose output is added to the residual have a smaller initial deviation, as in Megatron-LM
       residualStandardDeviation: initMethodStd / Math.sqrt(2 * numLayers),
     },
   };

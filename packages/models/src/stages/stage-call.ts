@@ -9,8 +9,8 @@ import type { LayerLosses } from '../blocks/stage-losses.js';
 import type { RoutingOfMicroBatch } from '../routing/routing-of-micro-batch.js';
 
 /**
- * The size of a micro-batch on the host. Models whose activation rows depend on more values
- * (`activationRows`) extend this type.
+ * The size of a micro-batch on the host. A model extends this type if the number of its activation rows
+ * (`activationRows`) depends on more values.
  */
 export interface BatchSize {
   readonly batchSize: number;

@@ -70,7 +70,7 @@ export abstract class TransformerStage<
   readonly factory: LayerFactory;
   /** The position tables that the layers read, on the device. */
   readonly positionTables: PositionTables;
-  /** Called with the choices of the layers' routers in training forward passes. Default: not called. */
+  /** Receives the choices of the layers' routers in training forward passes. Default: not called. */
   observeRouting: RoutingObserver | undefined;
   /** The names of the losses that the layers compute (`Sublayer.losses`). */
   readonly layerLosses: ReadonlySet<string>;
@@ -263,7 +263,7 @@ export abstract class TransformerStage<
     if (this.isLast) return undefined;
     const [output] = started.outputs;
     const boundary = viewTensor(output!);
-    // backward needs only the variable's identity, so its values are released after sending
+    // backward needs only the identity of this variable, so its values are released after they have been sent
     output!.release();
     return boundary;
   }
@@ -324,8 +324,8 @@ export abstract class TransformerStage<
   }
 
   /**
-   * Releases resources that passes share, except parameters, which their owner disposes of. Call it between
-   * passes.
+   * Releases the resources that passes share. The owner of the parameters disposes of the parameters. Call
+   * this function only between passes.
    */
   dispose(): void {
     this.positionTables.dispose();
@@ -400,8 +400,8 @@ export abstract class TransformerStage<
   }
 
   #makePositions(batch: Batch, { training }: { readonly training: boolean }): Positions {
-    // evaluation of a complete model keeps no activations, so sharding the sequence would save nothing.
-    // Without sharding, any length is valid
+    // an evaluation of a complete model keeps no activations, so sharding the sequence would save no memory;
+    // without sharding, any length is valid
     const divides = training || !this.isFirst || !this.isLast;
     return this.factory.positions({ length: this.activationRows(batch)[0], divides });
   }

@@ -38,7 +38,8 @@ export function vocabularyTable(options: VocabularyTableOptions): Parameter {
     globalShape: [size, model.hiddenSize],
     slices: [entriesHere(model, factory), { start: 0, end: model.hiddenSize }],
     initialization: { kind: 'normal', standardDeviation: model.initMethodStd },
-    // 'ends': the first and the last stage have a copy each, so the gradients of a copy are partial sums
+    // 'ends' means that the first and the last stage each have a copy, so the gradients of a copy are partial
+    // sums
     stages: isOnFirstAndLastRank ? 'ends' : 'one',
     isVocabularyTable: true,
   });

@@ -13,7 +13,7 @@ interface AgreeOnPlacementOptions {
 
 /**
  * Returns the rank of each chunk, in the order of the model, given the chunks of each rank. All ranks of the
- * group call it.
+ * group must call this function.
  *
  * @throws UsageError `MTL_STAGE` for a chunk that is first or last in the wrong place
  * @throws ConfigurationError `MTL_PIPELINE_STAGES`, on all ranks, unless every chunk is on exactly one rank
@@ -155,7 +155,10 @@ function summarize({ schedule, dtype, shapes }: StepDescription): number[] {
   ];
 }
 
-/** Returns eight bytes of a hash of the values, as two numbers. A page has one rank and compares nothing. */
+/**
+ * Returns eight bytes of a hash of the values, as two numbers. In a web page, which has one rank, there is
+ * nothing to compare.
+ */
 function digest(...values: readonly unknown[]): [number, number] {
   const { createHash } = process.getBuiltinModule('node:crypto');
   const hash = createHash('sha256').update(JSON.stringify(values)).digest();

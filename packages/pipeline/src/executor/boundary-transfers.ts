@@ -88,7 +88,7 @@ export class BoundaryTransfers {
     }
     const part = this.#viewPart(tensor);
     this.#sends.push(this.#options.group!.send(part ?? tensor, { to: transfer.peer }));
-    // the operation holds the memory until it is complete
+    // the operation keeps the memory until it is complete, so this view can be disposed of
     part?.dispose();
     tensor.dispose();
     this.#sends = this.#sends.filter((work) => !isReaped(work));

@@ -4,10 +4,10 @@ import type { Stage, StageForward, StageLoss, Upload } from '../stage.js';
 import type { RecordingRules } from './recording-rules.js';
 
 /**
- * Tensors on a device with fixed addresses, so that new values can be copied into them for each launch. A
- * tensor is identified by its position in the order of uploads and copies, its shape and its dtype. Tensors
- * marked by `keep` exist until the end. Other tensors are replaced if the next upload at their position has
- * another shape or dtype.
+ * Tensors on a device. Their addresses are fixed, so that new values can be copied into them before each
+ * launch. A tensor is identified by its position in the order of uploads and copies, its shape and its dtype.
+ * Tensors marked by `keep` exist until the end. Other tensors are replaced if the next upload at their
+ * position has another shape or dtype.
  */
 class FixedTensors {
   readonly #kept = new Map<string, Tensor>();
@@ -23,7 +23,7 @@ class FixedTensors {
     return (values, options) => this.#next(options, (tensor) => tensor.write(values));
   }
 
-  /** Copies a tensor on the device into the next fixed tensor and returns a view of the latter. */
+  /** Copies a tensor on the device into the next fixed tensor, and returns a view of the fixed tensor. */
   copy(input: Tensor): Tensor {
     const { shape, dtype, device } = input;
     return this.#next({ shape, dtype, device }, (output) => cast({ output, input }));
@@ -271,8 +271,8 @@ export class GraphSlot<Batch> {
       this.#keep(inFlight.recording!);
       return;
     }
-    // the input half of backward changes no weight gradient, so the micro-batch can be repeated from its
-    // forward
+    // the input half of backward does not change weight gradients, so the micro-batch can be repeated from
+    // its forward pass
     const { outputGradient } = inFlight;
     this.#forwardAgain(inFlight);
     this.#runEagerly(() => {
@@ -337,7 +337,7 @@ export class GraphSlot<Batch> {
       this.#memory.dispose();
       this.#hasMemory = false;
     } catch (error) {
-      // losses of this step may still use this memory, so the release is tried again before every pass
+      // losses of this step may still use this memory, so the release is tried again before the next pass
       if (!(error instanceof KernelError) || error.code !== 'MTL_ARGUMENT') throw error;
     }
   }

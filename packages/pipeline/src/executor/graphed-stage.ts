@@ -10,8 +10,8 @@ export interface GraphedStageOptions<Batch> {
   /** A device with graphs (`supportsGraphs`). */
   readonly device: Device;
   /**
-   * Called before passes are recorded or launched. It must finish the communication for which the stage would
-   * otherwise wait when reading its tensors (gathered parameters, for example).
+   * This function is called before passes are recorded or launched. It must finish the communication for
+   * which the stage would otherwise wait when it reads its tensors, for example gathered parameters.
    */
   readonly beforePasses?: (() => void) | undefined;
   /**
@@ -21,7 +21,10 @@ export interface GraphedStageOptions<Batch> {
   readonly lastRunsEagerly?: boolean | undefined;
   /** Called once, when passes are first launched as graphs. */
   readonly onMessage: (text: string) => void;
-  /** Called once for each reason why some or all passes are not launched as graphs. Default: `onMessage`. */
+  /**
+   * This function is called once for each reason why some or all passes are not launched as graphs. Default:
+   * `onMessage`.
+   */
   readonly onRefusal?: ((text: string) => void) | undefined;
 }
 

@@ -17,8 +17,8 @@ export interface PipelineOptions<Batch> {
    */
   readonly stages: ReadonlyMap<number, Stage<Batch>>;
   /**
-   * Returns the schedule of a step with `numMicroBatches` micro-batches. Called once for each number.
-   * Default: the schedule of a model in one stage.
+   * Returns the schedule of a step with `numMicroBatches` micro-batches. The pipeline calls this function
+   * once for each number. Default: the schedule of a model in one stage.
    */
   readonly schedule?: (numMicroBatches: number) => PipelineSchedule;
   /**
@@ -33,8 +33,8 @@ export interface PipelineOptions<Batch> {
    */
   readonly replicas?: ProcessGroup | undefined;
   /**
-   * The rank of each chunk, if the caller knows it. The ranks then do not compare their chunks, which is
-   * necessary in a dry run of one rank. Default: the ranks compare their chunks.
+   * The rank of each chunk, if the caller knows it. The ranks then do not compare their chunks. A dry run
+   * needs this, because it has only one rank. Default: the ranks compare their chunks.
    */
   readonly placement?: readonly number[] | undefined;
   /** The dtype of the boundary tensors. Default float32. */
@@ -53,23 +53,23 @@ export interface PipelineStep<Batch> {
   readonly batches: readonly Batch[];
   readonly lossFactors: LossFactors;
   /**
-   * Called with each loss that a chunk of this rank computes for a micro-batch, after the input half of
-   * backward (or after forward in an evaluation). The loss is freed after the call.
+   * Receives each loss that a chunk of this rank computes for a micro-batch, after the input half of backward
+   * (or after forward in an evaluation). The loss is freed after the call.
    */
   readonly onLoss: (loss: StageLoss, microBatch: number) => void;
 }
 
 export interface TrainingStep<Batch> extends PipelineStep<Batch> {
   /**
-   * Called before the chunk's last backward pass (B, or W if backward is split). After this pass, the chunk's
-   * weight gradients are complete.
+   * The pipeline calls this function before the chunk's last backward pass (B, or W if backward is split).
+   * After this pass, the chunk's weight gradients are complete.
    */
   readonly beforeLastBackward?: ((chunk: number) => void) | undefined;
 }
 
 /**
- * The maximum number of remembered combinations of shapes. When it is reached, all are forgotten. Training
- * with a fixed batch size stays below it.
+ * The maximum number of combinations of shapes in the set of compared steps. When it is reached, the set is
+ * cleared. Training with a fixed batch size never reaches it.
  */
 const maximumCompared = 1024;
 

@@ -20,7 +20,7 @@ interface RecordingRulesOptions {
 /**
  * Decides which passes of a stage are recorded. A pass is recorded if its shape has run before, so that
  * libraries have chosen their algorithms. After the device has refused to record a pass, none is recorded.
- * Reports once that passes are launched as graphs, and once for each reason that prevents it.
+ * This class reports once that passes are launched as graphs, and once for each reason that prevents this.
  */
 export class RecordingRules {
   readonly #options: RecordingRulesOptions;
@@ -34,8 +34,8 @@ export class RecordingRules {
   }
 
   /**
-   * True once the device has refused to record a pass: no further passes are recorded, but recorded passes
-   * stay.
+   * True as soon as the device has refused to record a pass. No further passes are then recorded, but passes
+   * that are already recorded stay.
    */
   get isOver(): boolean {
     return this.#isOver;
@@ -69,8 +69,8 @@ export class RecordingRules {
 
   /**
    * Records the graph of `body`. Returns undefined if the device refuses to record the graph or lacks the
-   * memory. This is reported once, and no other graph is recorded. Without graphs, operations need no graph
-   * memory, so the device's memory may be enough.
+   * memory. This is reported once, and no further graph is recorded. The device's memory may still be enough
+   * for running the operations, because they then need no graph memory.
    */
   record(memory: GraphMemory, body: () => void): DeviceGraph | undefined {
     try {

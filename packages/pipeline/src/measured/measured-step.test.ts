@@ -19,7 +19,7 @@ function makeSpans({ ranks }: Simulation): RecordedSpan[][] {
       const convertTime = (time: number): number => origin + 1e6 * time;
       return { ...action, startNs: convertTime(start), endNs: convertTime(end) };
     });
-    // other spans than passes, and the order of recording, do not matter
+    // spans that are not passes, and the order of recording, do not matter
     const step: RecordedSpan = { kind: 'step', startNs: origin - 5e6, endNs: origin + 1e12 };
     return [step, ...spans.toReversed()];
   });
@@ -63,7 +63,7 @@ describe('a measured step', () => {
     expect(measured.makespan).toBe(slow.makespan);
     expect(replayStep(measured)).toEqual(quick);
     expect(predictStep(measured, { communication: 0.5 })).toEqual(measured);
-    // a forward of the last rank takes three times as long, which does not change the medians
+    // one forward pass of the last rank takes three times as long, which does not change the medians
     const [first, last] = makeSpans(quick);
     const uneven = [
       first!,

@@ -55,7 +55,7 @@ function followedSchedule(actions: ReadonlyArray<readonly ScheduleAction[]>, nam
   const placement = Array.from({ length: homes.size }, (_, chunk) => homes.get(chunk) ?? -1);
   const numMicroBatches = all.reduce((most, { microBatch }) => Math.max(most, microBatch + 1), 0);
   const schedule = { name, numMicroBatches, placement, actions };
-  // a schedule that lacks a pass for a micro-batch is not checked further, because the number of
+  // a schedule that lacks a pass for some micro-batch is not checked further, because the number of
   // micro-batches may be as large as 2^53
   const what =
     numMicroBatches > all.length
@@ -128,7 +128,7 @@ export function predictStep(step: Simulation, options: PredictStepOptions = {}):
     }
   }
   const medians = (kind: PassKind): number[] =>
-    // the schedule does not use this number if a chunk has no passes of this kind
+    // if a chunk has no passes of this kind, the schedule does not use this number
     schedule.placement.map((_, chunk) => median(durations.get(`${kind} ${chunk}`) ?? [0]));
   return simulateSchedule({
     schedule,

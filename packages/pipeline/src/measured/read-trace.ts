@@ -22,7 +22,7 @@ interface TracedRank {
 const microsecond = 1000;
 
 /**
- * Reads the training steps from a trace of `mergeTraces`.
+ * Reads the training steps from the text of a trace that `mergeTraces` has made.
  *
  * `name`: the name of the trace in errors and pictures
  *
@@ -65,7 +65,7 @@ function readSpan({ cat, ts, dur, args }: Fields): RecordedSpan | undefined {
     number === undefined || (Number.isSafeInteger(number) && (number as number) >= 0);
   const isWhole = typeof cat === 'string' && isTime(ts) && isTime(dur);
   if (!isWhole || !isNumber(chunk) || !isNumber(microBatch)) return undefined;
-  // not checked here: measureStep ignores kinds that are not passes
+  // the kind is not checked here, because measureStep ignores kinds that are not passes
   const kind = cat as RecordedSpan['kind'];
   const startNs = ts * microsecond;
   return { kind, chunk, microBatch, startNs, endNs: startNs + dur * microsecond };
@@ -86,7 +86,7 @@ function isRank(value: unknown): value is TracedRank {
 /** Returns a list for each training step of a rank: the spans within the step. */
 function splitSteps(spans: readonly RecordedSpan[]): RecordedSpan[][] {
   const steps = spans.filter(({ kind }) => kind === 'step').sort((a, b) => a.startNs - b.startNs);
-  // half a microsecond: the rounding error of times written as microseconds
+  // half a microsecond, which is the rounding error of times in microseconds
   const slack = microsecond / 2;
   return steps.map(({ startNs, endNs }) =>
     spans.filter((span) => span.startNs >= startNs - slack && span.endNs <= endNs + slack),

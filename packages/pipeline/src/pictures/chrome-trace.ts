@@ -4,7 +4,10 @@ import { actionLabels } from './action-labels.js';
 /** An event of the Trace Event Format, which chrome://tracing and ui.perfetto.dev read. */
 export interface TraceEvent {
   readonly name: string;
-  /** X: a pass from `ts` on, `dur` long. M: the name of a row. C: a counter's value from `ts` on. */
+  /**
+   * X: a pass that starts at `ts` and lasts `dur`. M: the name of a row. C: the value of a counter from `ts`
+   * on.
+   */
   readonly ph: 'X' | 'M' | 'C';
   readonly cat?: string;
   readonly pid: number;
@@ -57,8 +60,8 @@ export function chromeTrace(simulation: Simulation): ChromeTrace {
 }
 
 /**
- * Counts live activations. The count increases when a forward starts, and decreases when the last pass that
- * needs the activations ends.
+ * Returns events for a counter of live activations. The count increases when a forward starts, and decreases
+ * when the last pass that needs the activations ends.
  */
 function activationCounter({ passes }: SimulatedRank, tid: number): TraceEvent[] {
   let [untilInput, untilWeight] = [0, 0];

@@ -46,8 +46,8 @@ function timelines(
     givenScale ?? Math.max(0, ...shown.map(({ text, start, end }) => (text.length + 1) / (end - start)));
   return boxes.map((row, rank) => {
     const { stepStart } = ranks[rank]!;
-    // before the start and after the end of its own step, a rank is not idle. Without a barrier, this time
-    // belongs to the previous and the next step
+    // before the start and after the end of its own step, a rank is not idle: if there is no barrier, this
+    // time belongs to the previous and the next step
     let line = ' '.repeat(Math.round(stepStart * scale));
     for (const box of row) {
       const [from, to] = [Math.round(box.start * scale), Math.round(box.end * scale)];

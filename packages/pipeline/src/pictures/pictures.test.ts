@@ -117,7 +117,7 @@ describe('timelineSvg', () => {
     const firstRow = boxes
       .filter(([, , y]) => y === '44')
       .map(([, x, , width]) => [Number(x), Number(width)]);
-    // F0 F1 ..... B0 . B1 with 22 pixels per unit of time, from the right end of the row's name.
+    // F0 F1 ..... B0 . B1 with 22 pixels for each unit of time, to the right of the row's name
     const left = firstRow[0]![0]!;
     expect(firstRow.map(([x, width]) => [(x! - left) / 22, width! / 22])).toEqual([
       [0, 1],

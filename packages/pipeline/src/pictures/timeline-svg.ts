@@ -120,7 +120,7 @@ function arrangeBoxes({ schedule, ranks, optimizerTime }: Simulation): Box[][] {
     });
     const end = start + optimizerTime;
     boxes.push({ kind: 'optimizer', round: 0, label: 'opt', tip: 'optimizer', start, end });
-    // A pass that takes no time cannot be seen.
+    // a pass that takes no time would not be visible
     return boxes.filter((box) => box.end > box.start);
   });
 }
@@ -152,7 +152,7 @@ function drawRow(row: readonly Box[], chart: RowChart): string[] {
     parts.push(
       `<rect x="${round2(x)}" y="${y}" width="${round2(boxWidth)}" height="${rowHeight}" fill="${fill}" stroke="#ffffff"><title>${tip}</title></rect>`,
     );
-    // a letter takes seven pixels. A number that does not fit is omitted, but is still in the tooltip
+    // a letter is seven pixels wide; a number that does not fit is omitted, but the tooltip contains it
     if (boxWidth < 7 * label.length + 2) continue;
     parts.push(text(label, { x: x + boxWidth / 2, y: baseline(rank), anchor: 'middle', fill: ink }));
   }

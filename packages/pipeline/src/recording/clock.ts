@@ -9,14 +9,14 @@ export function nowNs(): number {
   return Number(process.hrtime.bigint());
 }
 
-/** Engines with all ranks on one host. Their ranks share a monotonic clock. */
+/** Engines whose ranks are all on one host. These ranks share a monotonic clock. */
 const sharingClock: readonly string[] = ['local', 'memory', 'single'];
 
 /** The number of round trips to each rank; the fastest round trip gives the offset. */
 const numRounds = 16;
 
 interface ClockOffsetOptions {
-  /** All ranks whose clocks are compared. Every rank calls it. */
+  /** All ranks whose clocks are compared. Every rank must call the function. */
   readonly group: ProcessGroup;
   /** Returns the time of this rank's clock, in nanoseconds. */
   readonly now: () => number;

@@ -42,15 +42,15 @@ export interface StepProfilerOptions extends Omit<WriteTraceOptions, 'spans' | '
 
 /** A listener for the steps of a training run, and for the rank's activities in each step. */
 export interface StepListener extends PipelineRecorder {
-  /** Called at the start of a step, on all ranks. */
+  /** This function is called at the start of a step, on all ranks. */
   beginStep(step: number): void;
-  /** Called at the end of a step, on all ranks. */
+  /** This function is called at the end of a step, on all ranks. */
   endStep(step: number): void;
 }
 
 /**
- * Records some steps of a training run, and writes their trace after the last recorded step. For other steps,
- * the cost is a comparison per pass.
+ * Records some steps of a training run, and writes their trace after the last recorded step. In steps that
+ * are not recorded, it costs one comparison for each pass.
  */
 export class StepProfiler implements StepListener {
   readonly #options: StepProfilerOptions;

@@ -1,8 +1,9 @@
 import type { ScheduleAction } from './pipeline-schedule.js';
 
 /**
- * Assigns chunks to ranks in turn: chunk c is on rank c mod p. The last rank therefore sends to the first
- * rank (Narayanan et al. 2021, section 2.2). With one chunk per rank, this is the usual placement of stages.
+ * Assigns chunks to ranks in turn: chunk c is on rank c mod p. The last rank therefore also sends to the
+ * first rank (Narayanan et al. 2021, section 2.2). With one chunk per rank, this is the usual placement of
+ * stages.
  */
 export function loopedPlacement(options: {
   readonly numStages: number;
@@ -26,8 +27,8 @@ interface ForwardThenPairsOptions {
 }
 
 /**
- * Returns the order of a rank in 1F1B and its variants: some forward passes, then forward and backward passes
- * in turn, then the remaining backward passes.
+ * Returns the order of a rank in 1F1B and its variants: first some forward passes, then forward and backward
+ * passes alternate, then the remaining backward passes follow.
  */
 export function forwardThenPairs(options: ForwardThenPairsOptions): ScheduleAction[] {
   const { numPasses, forward, backward } = options;

@@ -12,7 +12,7 @@ interface CheckedSize {
 interface ChunkRange {
   readonly least: number;
   readonly most: number;
-  /** The remedy for a number out of range: another schedule that supports this number. */
+  /** The remedy for a number that is out of range. It names another schedule that supports this number. */
   readonly remedy: string;
 }
 

@@ -84,7 +84,7 @@ interface Groups {
 
 /**
  * Returns true if every group, including a smaller last group, has enough micro-batches to fill the pipeline.
- * Otherwise a rank would wait for a chunk that has not received its input yet.
+ * In a smaller group, a rank would wait because its next chunk has not yet received its input.
  */
 function fits({ numStages, numMicroBatches, groupSize }: Groups): boolean {
   const rest = numMicroBatches % groupSize;

@@ -5,8 +5,8 @@
 
 /**
  * The kind of a micro-batch's pass on a chunk: `F` forward, `B` the complete backward, `I` only the input
- * half of backward, `W` only the weight half. (The zero-bubble papers call the input half B. The letters here
- * are from PyTorch's schedule files, in which all four differ.)
+ * half of backward, `W` only the weight half. (The zero-bubble papers call the input half B. This code uses
+ * the letters of PyTorch's schedule files, which have a separate letter for each kind.)
  */
 export type PassKind = 'F' | 'B' | 'I' | 'W';
 

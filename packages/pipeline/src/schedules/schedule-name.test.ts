@@ -3,8 +3,8 @@ import { buildSchedule, type ScheduleName, type ScheduleNameOrOther } from '../s
 
 it('offers the names of schedules, and takes any other', () => {
   expectTypeOf(buildSchedule).parameter(0).toEqualTypeOf<ScheduleNameOrOther>();
-  // the union must keep the individual names, so that editors complete them. A plain string would absorb the
-  // names
+  // the union must keep the individual names, so that editors complete them; the type `string` would absorb
+  // the names
   expectTypeOf<Extract<ScheduleNameOrOther, ScheduleName>>().toEqualTypeOf<ScheduleName>();
   expectTypeOf<'own'>().toMatchTypeOf<ScheduleNameOrOther>();
 });

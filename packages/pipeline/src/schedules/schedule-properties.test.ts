@@ -59,7 +59,8 @@ function collectFailures(
 }
 
 /**
- * M_B and M_W of the formulas; M_W < M_B as in every transformer (the papers have 32sbh of 34sbh + 5as^2b).
+ * the sizes M_B and M_W in the formulas; M_W < M_B as in every transformer (in the papers, M_W is 32sbh and
+ * M_B is 34sbh + 5as^2b)
  */
 const [forInput, forWeight] = [4, 3];
 
@@ -87,7 +88,7 @@ function expectedPeak({ name, ...size }: Case, rank: number): ExpectedPeak {
   if (name === 'interleaved') return whole(Math.min(m * v, 2 * (p - rank - 1) + (v - 1) * group + 1));
   if (name === 'zb-h1') return split(p - rank, rank);
   if (name === 'zb-h2') return split(2 * p - 2 * rank - 1, 2 * rank);
-  // ZB-V, if m is large enough for its complete pattern: half of p stages of 1F1B
+  // for ZB-V, if m is large enough for the complete pattern: half of what p stages of 1F1B need
   return { numUntilWeight: 2 * rank + 1, numAlive: 2 * p };
 }
 
@@ -156,7 +157,7 @@ describe('every p, m and v', () => {
     ['gpipe', () => true],
     ['1f1b', () => true],
     ['interleaved', () => true],
-    // with fewer micro-batches than stages, the first rank waits for the input of its second chunk
+    // with fewer micro-batches than stages, the first rank must wait for the input of its second chunk
     ['breadth-first', ({ numStages, numMicroBatches }: Case) => numMicroBatches >= numStages],
   ] as const)('%s has the bubble (p-1)/(v m)', (name, isExact) => {
     const exact = everyCase[name].filter(isExact);

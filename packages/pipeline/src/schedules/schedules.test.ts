@@ -73,7 +73,10 @@ describe('golden orders', () => {
 });
 
 describe('golden makespans', () => {
-  /** Times are per stage, as in `mtl schedule`: a chunk takes 1/v of the time. Forward 1, backward 2. */
+  /**
+   * as in `mtl schedule`, times are for a whole stage: a chunk takes 1/v of this time; forward takes 1 and
+   * backward takes 2
+   */
   const makespan = (name: string, size: ScheduleSize): number => {
     const { makespan: sum } = simulateSchedule({ schedule: buildSchedule(name, size) });
     return Number(sum.toFixed(9)); // thirds are rounded, some hundred thirds are added
@@ -88,7 +91,7 @@ describe('golden makespans', () => {
     expect(makespan('1f1b', size)).toBe(plain);
     for (const name of ['interleaved', 'breadth-first']) {
       const schedule = buildSchedule(name, { ...size, numChunks: 2 });
-      // an explicit number counts the same, a list has the time of each chunk
+      // a number and the corresponding list with a time for each chunk give the same result
       expect(simulateSchedule({ schedule, times: { forward: 1, backward: 2 } }).makespan).toBe(chunked[0]);
       const halves = {
         forward: schedule.placement.map(() => 0.5),

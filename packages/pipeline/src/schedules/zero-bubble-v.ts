@@ -50,7 +50,8 @@ function rankOrder(options: {
   const repeat = (times: number, actions: () => void): void => {
     for (let time = 0; time < times; time++) actions();
   };
-  // fill: F passes until the first micro-batch has passed down and up the V, then until its gradient arrives
+  // fill: F passes until the first micro-batch has passed through all ranks down the V and up again, then
+  // until its gradient arrives
   repeat(2 * (numStages - rank) - 1, () => down.run('F'));
   repeat(rank, () => {
     up.run('F');

@@ -20,8 +20,9 @@ export interface ScheduleProblem {
    * The kind of problem:
    * - `shape`: a placement or an action has a rank, chunk or micro-batch that does not exist
    * - `misplaced`: an action of a chunk is on another rank than the chunk
-   * - `repeated`, `missing`: not exactly one forward, and either one B or one I and one W
-   * - `order`: a pass comes before its input on the same rank
+   * - `repeated`, `missing`: a micro-batch does not have exactly one F on a chunk, and exactly one B or one I
+   *   and one W
+   * - `order`: a pass comes before the pass on the same rank that makes its input
    * - `deadlock`: ranks wait for each other
    */
   readonly kind: 'shape' | 'misplaced' | 'repeated' | 'missing' | 'order' | 'deadlock';
@@ -39,8 +40,8 @@ const mostProblems = 20;
 
 /**
  * Returns the first 20 problems of a schedule. An empty list proves that every chunk runs forward and
- * backward of every micro-batch exactly once, in an order that every rank can follow to the end. The
- * assumptions about communication are described at `runInOrder`. A valid schedule may still block if receives
+ * backward of every micro-batch exactly once, in an order that every rank can follow to the end. The comment
+ * of `runInOrder` describes the assumptions about communication. A valid schedule may still block if receives
  * are not posted early, or if sends wait for their receives.
  */
 export function checkSchedule(schedule: PipelineSchedule): readonly ScheduleProblem[] {
@@ -78,7 +79,7 @@ export function assertSchedule(schedule: PipelineSchedule): void {
 }
 
 function shapeProblems({ numMicroBatches, placement, actions }: PipelineSchedule): ScheduleProblem[] {
-  // a schedule from a user's own function may lack these fields
+  // a schedule that a user's own function returns may lack these fields
   if (!Array.isArray(placement))
     return [{ kind: 'shape', message: 'its placement is no list of ranks, one for each chunk' }];
   if (!Array.isArray(actions) || !actions.every(Array.isArray))
@@ -179,7 +180,7 @@ function orderProblems({ placement, actions }: PipelineSchedule, index: ActionIn
 
 function deadlockProblems(schedule: PipelineSchedule, index: ActionIndex): ScheduleProblem[] {
   const { placement, actions } = schedule;
-  // any durations can be used, because they do not affect whether a schedule ends
+  // the durations do not matter, because they do not affect whether a schedule ends
   const { passes, isDone } = runInOrder({ schedule, duration: () => 1, communication: 0 });
   const problems: ScheduleProblem[] = [];
   actions.forEach((order, rank) => {

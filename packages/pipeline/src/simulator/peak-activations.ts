@@ -19,8 +19,8 @@ export interface ActivationSizes {
 /** The peaks of a rank's live activations. The four numbers may be reached at different times. */
 export interface PeakActivations {
   /**
-   * The peak number of activations (a micro-batch on a chunk) between forward and the end of their input
-   * half.
+   * The peak number of activations (each of a micro-batch on a chunk) between forward and the end of the
+   * input half of backward.
    */
   readonly numUntilInput: number;
   /** The peak number of activations that wait for their weight half; 0 if backward is not split. */

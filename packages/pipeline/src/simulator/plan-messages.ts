@@ -40,9 +40,9 @@ export interface MessagePlan {
 
 /**
  * Plans the sends and receives of a rank. Messages between two ranks have no tags and match in order.
- * Therefore the receiver posts receives in the order of the sender's actions, with forward results and
- * gradients mixed. If the schedule has no deadlock, neither has the plan: if the receiver needs message A
- * before message B, A was sent before B.
+ * Therefore the receiver posts all its receives, for forward results and for gradients, in the order of the
+ * sender's actions. If the schedule has no deadlock, the plan has none either, because the sender sends
+ * message A before message B if the receiver needs A before B.
  */
 export function planMessages(
   schedule: PipelineSchedule,

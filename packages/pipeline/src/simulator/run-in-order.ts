@@ -26,8 +26,8 @@ interface RunInOrder {
   /** The passes of each rank. In a deadlock, a rank has fewer passes than actions. */
   readonly passes: ReadonlyArray<readonly TimedPass[]>;
   /**
-   * Returns true if a result existed at the end. Reports use it to name the missing result for which a rank
-   * waits.
+   * Returns true if a result existed at the end. With this function, reports find the missing result for
+   * which a rank waits.
    */
   readonly isDone: (awaited: Awaited, microBatch: number) => boolean;
 }
@@ -49,9 +49,9 @@ export function awaitedBy(action: ScheduleAction, numChunks: number): readonly A
  * Times do not depend on the order in which the loop visits ranks, because a rank has exactly one next
  * action.
  *
- * The assumptions are: sends cost the sender no time and no rank waits for them; receives are posted early,
- * so that no sender waits for a receive, and a result may wait in memory; and transfers do not slow each
- * other down.
+ * The assumptions are: sends cost the sender no time, and no rank waits until a send has finished; receives
+ * are posted early, so that no sender waits for a receive, and a result may wait in memory; and transfers do
+ * not slow each other down.
  */
 export function runInOrder(options: RunInOrderOptions): RunInOrder {
   const { schedule, duration, communication } = options;

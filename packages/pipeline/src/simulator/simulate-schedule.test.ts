@@ -40,8 +40,8 @@ describe('simulateSchedule', () => {
     const times = { forward: 1, backwardInput: [1, 4], backwardWeight: [1, 3] };
     const simulation = simulateSchedule({ schedule, times: { ...times, backward: [2, 6] } });
     expect(formatClock(simulation, 1)).toBe('F0 1-2, B0 2-8, F1 8-9, B1 9-15');
-    // the last rank determines the speed: two of its micro-batches, plus the way of the first micro-batch to
-    // this rank and the way of the last micro-batch back
+    // the last rank determines the speed: its two micro-batches, plus the time until the first micro-batch
+    // reaches this rank and the time of the last micro-batch on its way back
     expect(simulation.makespan).toBe(1 + 2 * 7 + 2);
     // Idle time over busy time, over both ranks: 2 * 17 - (6 + 14) over 6 + 14.
     expect(simulation.bubbleFraction).toBeCloseTo(14 / 20, 12);
@@ -61,7 +61,7 @@ describe('simulateSchedule', () => {
     expect(bound).toMatchObject({ makespan: 20, stepTime: 22, hasBarrier: true });
     expect(bound.bubbleFraction).toBe(2 / 20);
     const free = simulateSchedule({ ...options, barrier: false });
-    // each rank ends as late as it started, so its next step can start with the same delay
+    // each rank ends as much later as it started later, so its next step can start with the same delay
     expect(free.ranks.map(({ passes, optimizerStart }) => [passes[0]!.start, optimizerStart])).toEqual([
       [0, 18],
       [1, 19],

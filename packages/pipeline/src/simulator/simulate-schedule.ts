@@ -29,7 +29,8 @@ export interface PassTimes {
    */
   readonly backward?: PerChunk;
   /**
-   * The time from the end of a pass until another rank has its result. Passes run concurrently. Default: 0.
+   * The time from the end of a pass until another rank has received its result. Other passes run during this
+   * time. Default: 0.
    */
   readonly communication?: number;
   /** The time of the optimizer step on each rank; default 0. */

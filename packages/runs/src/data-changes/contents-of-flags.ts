@@ -48,7 +48,8 @@ function computeFingerprints(paths: readonly unknown[], how: { readonly isWhole:
   try {
     return paths.map((path) => taskDataFingerprint(path, how));
   } catch {
-    // not a file, or removed meanwhile: only the flag's value can be compared
+    // the path is not a file, or the file was removed in the meantime, so only the flag's value can be
+    // compared
     return undefined;
   }
 }

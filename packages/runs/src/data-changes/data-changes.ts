@@ -40,8 +40,8 @@ export function readLastStart(directory: string): DataBefore | undefined {
 }
 
 /**
- * Returns the record in a run folder, or the reason why the record cannot be read. Returns neither without a
- * record.
+ * Returns the record in a run folder, or the reason why the record cannot be read. If there is no record, the
+ * result has neither.
  */
 function readRecord(directory: string): { readonly record?: RunRecord | undefined; readonly why?: string } {
   try {
@@ -73,7 +73,7 @@ export function dataChanges(
   };
   const pairs = now
     .map((dataset) => ({ dataset, old: take((old) => pathBefore(old) === resolve(nameDataset(dataset))) }))
-    // the same content at another path is no change
+    // the same content at another path is not a change
     .map(({ dataset, old }) => ({ dataset, old: old ?? take((other) => isSame(other, dataset)) }));
   const changes = [
     ...pairs.flatMap(({ dataset, old }) =>

@@ -8,8 +8,8 @@ const blockBytes = 4096;
 const numBlocks = 64;
 
 /**
- * The largest total size in bytes of a run's datasets for which checksums cover all bytes. Reading this much
- * hardly delays a start, because the first epoch reads the same bytes anyway.
+ * The largest total size in bytes of a run's datasets for which checksums cover all bytes. Reading this
+ * number of bytes hardly delays the start of a run, because the first epoch reads the same bytes anyway.
  */
 const maxWholeBytes = 256 * 2 ** 20;
 
@@ -20,8 +20,8 @@ interface FingerprintOptions {
 
 /**
  * Returns a fingerprint that identifies a dataset of any size without reading all of it: a checksum of the
- * sizes of .idx and .bin, and of 64 blocks of 4 KiB of each file at even distances. Only the checksum of all
- * bytes detects a change between these blocks.
+ * sizes of .idx and .bin, and of 64 blocks of 4 KiB of each file at even distances. A change between these
+ * blocks is detected only by the checksum of all bytes.
  */
 export function datasetFingerprint(
   prefix: string,
@@ -106,9 +106,9 @@ const numSampledFiles = 64;
 /**
  * Returns a fingerprint that identifies the data of a task. For a file, it is a checksum of the size and of
  * 64 blocks of 4 KiB, which cover files of up to 256 KiB completely. For a folder, it is a checksum of the
- * names and sizes of all files, and of blocks of 64 files at even distances. Only the checksum of all bytes
- * detects a change elsewhere. It is cheap if a run reads all files anyway. A pipe can be read only once, and
- * has no checksum.
+ * names and sizes of all files, and of blocks of 64 files at even distances. A change elsewhere is detected
+ * only by the checksum of all bytes, which is cheap if a run reads all files anyway. A pipe can be read only
+ * once, and has no checksum.
  */
 export function taskDataFingerprint(
   path: string,

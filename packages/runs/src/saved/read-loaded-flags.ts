@@ -60,8 +60,8 @@ async function readFlagsOfModel(flags: ResolvedFlags): Promise<LoadedFlags | und
 }
 
 /**
- * Returns the checkpoint that will be loaded. Only its manifest is read here, because loading checks its
- * other files.
+ * Returns the checkpoint that will be loaded. Only the manifest is read here; the other files are checked
+ * when the checkpoint is loaded.
  */
 async function savedIn(load: string, values: Flags): Promise<SavedCheckpoint | undefined> {
   const { save, 'ckpt-step': step } = values;
@@ -90,7 +90,7 @@ function fromCheckpoint(
   { model: kind, values, given }: ResolvedFlags,
 ): LoadedFlags {
   const { model, tokenizer, flags, resolved, trainedOn } = readSavedConfiguration(kind, configuration, place);
-  // a checkpoint without these fields was converted, not trained
+  // a checkpoint that lacks these fields was made by a conversion, and not by training
   const training = trainedOn && flags && resolved && { flags, resolved };
   const goesOn = training !== undefined && values.finetune !== true;
   const isSameRun =
@@ -126,7 +126,9 @@ function readProgress({ state, path }: SavedCheckpoint['checkpoint']): BatchPosi
   return { iteration, consumedSamples };
 }
 
-/** Flags of files for metrics. A run that continues in its own folder keeps writing to these files. */
+/**
+ * The flags that name files for metrics. A run that continues in its own folder keeps writing to these files.
+ */
 const placesOfCurves: readonly string[] = ['tensorboard-dir', 'metrics-jsonl'];
 
 function flagsOfTraining(flags: Flags, { isSameRun }: { readonly isSameRun: boolean }): Flags {

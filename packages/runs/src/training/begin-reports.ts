@@ -40,7 +40,7 @@ export interface BegunReports {
 
 /**
  * Prepares the directory of --save and prints a description of the run. Chooses the number of threads and the
- * algorithms of matmuls. Opens run.json, files of metrics and tracking services. All ranks call it.
+ * algorithms of matmuls. Opens run.json, files of metrics and tracking services. All ranks must call it.
  *
  * @throws errors of `SaveDirectory.prepare`, `threadsOfTraining`, `chooseMatmuls`,
  *   `RunLog.start` and `openTrainingReporters`
@@ -60,8 +60,8 @@ export async function beginReports(
   const numParameters = recipe.numParameters(model);
   const flopsShape = describeFlopsShape(configuration, model);
   const numAdapted = recipe.adapters.numParameters(configuration, model);
-  // bytes of a checkpoint, as a lower bound. Each weight takes 4 bytes in float32. A trained weight takes
-  // another 8 bytes for AdamW's two moments, or 4 bytes for Muon's momentum
+  // bytes of a checkpoint, as a lower bound: each weight takes 4 bytes in float32, and each trained weight
+  // takes another 8 bytes for AdamW's two moments, or 4 bytes for Muon's momentum
   const numTrained = numAdapted ?? numParameters;
   const numStates = configuration.optimizer.muon === undefined ? 2 : 1;
   const numBytes = 4 * (numParameters + numStates * numTrained);

@@ -36,7 +36,8 @@ export interface StartOfRun {
 
 /**
  * Loads the weights and, if the run continues, the state of the optimizer. A run that its launcher has
- * restarted loads its own last checkpoint. Other runs load --load or --load-hf. All ranks call it.
+ * restarted loads its own last checkpoint. Other runs load the directory of --load or --load-hf. All ranks
+ * must call it.
  *
  * @throws errors of `findStart` and `resumedConfiguration`
  */

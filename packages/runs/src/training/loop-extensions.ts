@@ -104,7 +104,7 @@ export function samplesOfStep(
   const { count } = shareOfSampler(sampler);
   const microBatches = sampleMicroBatches({
     ...sampler,
-    // this multiple gives epochs the same samples as on the ranks
+    // with this multiple, an epoch has the same samples as on the ranks
     epochMultiple: sampler.epochMultiple ?? microBatchSize * count,
     consumedSamples: step.consumedSamples,
     microBatchSize: 1,
@@ -167,10 +167,10 @@ export function createAttentionScores(
   });
 }
 
-/** The size in bytes in which a host name is gathered: the maximum on Linux (HOST_NAME_MAX). */
+/** The number of bytes of a host name when names are gathered: the maximum on Linux (HOST_NAME_MAX). */
 const mostBytes = 64;
 
-/** Returns the host names of all members of a group, by rank. All members call it. */
+/** Returns the host names of all members of a group, by rank. All members must call it. */
 export function hostNames(group: ProcessGroup | undefined, name = hostname()): readonly string[] {
   if (group === undefined) return [name];
   const bytes = new Uint8Array(mostBytes);

@@ -28,7 +28,7 @@ export interface OpenedData {
 
 /**
  * Opens the data of a run: the documents that flags name, or the conversations that are already in memory.
- * The first rank of each host prepares documents. All ranks call it.
+ * The first rank of each host prepares documents. All ranks must call it.
  *
  * @throws ConfigurationError MTL_SPLIT; DataError of files that cannot be read
  */

@@ -69,8 +69,8 @@ export interface OpenedRun extends OpenTrainingOptions {
 
 /**
  * Opens a run: the device and the threads of this process, the mesh with its groups, and the directory of
- * --save. All ranks call it. The caller must release `saveDirectory`, or close a `Training` made from the
- * run, which releases it.
+ * --save. All ranks must call it. The caller must release `saveDirectory`, or close a `Training` made from
+ * the run, which releases it.
  *
  * @throws errors of `openDevice`, `SaveDirectory.ownExisting` and --load-hf; ConfigurationError
  *   MTL_HUGGING_FACE_*; TrainingError MTL_STOP_SIGNAL if a signal has ended a run in this process

@@ -84,7 +84,7 @@ const checks: OptionChecks<OpenTrainingOptions> = {
 
 /**
  * Opens the training run that a configuration describes: data, model, optimizer, loaded checkpoint and
- * reports. Each process of the job calls it.
+ * reports. Each process of the job must call it.
  *
  * @throws ConfigurationError MTL_OPTION; errors of opening data, model, optimizer, checkpoint or reports
  */
@@ -121,7 +121,7 @@ export async function trainingOfRun(run: OpenedRun): Promise<Pretraining> {
 /**
  * Opens the training loop for stages and an optimizer that the caller has built. Loads the weights or the
  * checkpoint from which the run starts, opens reports, and adds batches, evaluations, checkpoints and
- * exports. All ranks call it.
+ * exports. All ranks must call it.
  *
  * @param parts.profiler receives the steps of --profile-steps; the stages record into it
  * @returns the run, ready for its steps; closing it disposes of the stages and the optimizer
@@ -162,8 +162,8 @@ function pretraining(run: OpenedRun, parts: PretrainingComponents): Pretraining 
     for (const reporter of reporters.all) reporter.message?.(text);
   };
   const isFirstReplica = processes.shareOfBatch.index === 0;
-  // all data-parallel replicas have the same model, so only the first generates a sample. An exception are
-  // replicas that need experts or slices of parameters from other ranks
+  // all data-parallel replicas have the same model, so only the first replica generates a sample, unless
+  // replicas need experts or slices of parameters from other ranks
   const isSpread =
     isCopySpreadOverShares(processes.mesh) || optimizerSharing(configuration.parallel).store.releasesValues;
   const show = async ({ isBrief }: { readonly isBrief: boolean }): Promise<ModelSample | undefined> => {
@@ -266,7 +266,7 @@ function openEvaluation(
 /**
  * Returns the architecture that a run trains, after checks that the requested export formats support it and
  * that it fits in the memory of kernels as WebAssembly. With --time-matmuls on device `cuda`, also times the
- * run's matmuls. All ranks call it.
+ * run's matmuls. All ranks must call it.
  *
  * @throws errors of `trainingModel`, `checkMemoryOfRun` and `timeMatmulsOfRun`; ConfigurationError
  *   MTL_HUGGING_FACE_*
@@ -294,8 +294,8 @@ interface SampleAtEvaluationOptions {
 }
 
 /**
- * Generates a sample of the model, and adds it to samples.jsonl in the run folder. All ranks call it. If this
- * fails, training continues, and a message gives the reason.
+ * Generates a sample of the model, and adds it to samples.jsonl in the run folder. All ranks must call it. If
+ * this fails, training continues, and a message gives the reason.
  */
 async function sampleAtEvaluation(options: SampleAtEvaluationOptions): Promise<void> {
   const { iteration, show, log, onMessage } = options;
@@ -321,9 +321,9 @@ interface WriteExportsOptions {
    * does not save.
    */
   readonly checkpointPath: string | undefined;
-  /** Returns the weights of this process. Without a checkpoint, this process has all weights. */
+  /** Returns the weights of this process. If there is no checkpoint, these are all weights of the model. */
   readonly heldWeights: () => readonly LogicalTensor[];
-  /** Called with a message about each written directory. */
+  /** Receives a message about each written directory. */
   readonly onMessage: (text: string) => void;
 }
 

@@ -43,8 +43,8 @@ interface Difference {
 /**
  * Compares the settings of a run with the checkpoint that it resumes. As in Megatron-LM, a different learning
  * rate schedule or weight decay is an error unless a flag selects the old or the new value. Other differences
- * that affect training are listed, and the new value is used. Checkpoints without training settings, which
- * conversion and task fine-tuning make, are not compared.
+ * that affect training are listed, and the new value is used. Checkpoints of conversions and of task
+ * fine-tuning contain no training settings, and are not compared.
  *
  * @throws CheckpointError MTL_CHECKPOINT_SCHEDULE, status 2
  */
@@ -168,10 +168,7 @@ function refusal(
   );
 }
 
-/**
- * Returns the error for a run whose --epochs result in another number of steps than before, because its data
- * changed.
- */
+/** Returns the error for a run whose data has changed, so that --epochs now means another number of steps. */
 function refusalOfOtherData(
   options: ResumedConfigurationOptions & {
     readonly changes: readonly Difference[];
@@ -202,9 +199,9 @@ function refusalOfOtherData(
 }
 
 /**
- * Returns the flag that keeps the checkpoint's schedule. If only the length of the decay changed, because of
- * --train-iters, this is the flag for the length. Otherwise, it is the flag that selects all values of the
- * checkpoint.
+ * Returns the flag that keeps the checkpoint's schedule. If only the length of the decay has changed (because
+ * of --train-iters), the result is the flag for this length. Otherwise, the result is the flag that selects
+ * all values of the checkpoint.
  */
 function remedyOfKeeping(options: {
   readonly changes: readonly Difference[];
@@ -282,7 +279,8 @@ export function flagsWithSchedule<Flags extends object>(flags: Flags, schedule: 
   const { warmupSteps = 0, decaySteps } = schedule.learningRate;
   const written = Object.fromEntries([...kept, ...settings]) as Record<string, unknown>;
   if (!Number.isInteger(warmupSteps)) {
-    // a fraction of the decay steps may not be a whole number of steps, so it is written as a fraction
+    // a warm-up that is a fraction of the decay steps may not be a whole number of steps, so it is written as
+    // a fraction
     delete written[warmup];
     written['lr-warmup-fraction'] = warmupSteps / decaySteps;
   }

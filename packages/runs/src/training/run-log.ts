@@ -125,8 +125,8 @@ export class RunLog {
   }
 
   /**
-   * Calls `end` for an error. A failure to write the record is ignored, because it would hide the original
-   * error.
+   * Calls `end` with an error. If writing the record fails, this failure is ignored, because it would hide
+   * the original error.
    */
   fail(error: unknown, { iteration }: { readonly iteration: number }): void {
     const isCoded = MtlError.isInstance(error);
@@ -140,7 +140,7 @@ export class RunLog {
         ...(remedy === undefined ? {} : { remedy }),
       });
     } catch {
-      // no action is needed: a start without an end counts as failed
+      // nothing to do, because a start that has no recorded end counts as failed
     }
   }
 }
@@ -193,8 +193,8 @@ function describeStart(options: StartRunOptions): RunStart {
 }
 
 /**
- * Returns the commit of this code. It is determined once, because the code does not change while the process
- * runs.
+ * Returns the commit of this code. The commit is determined only once, because the code does not change while
+ * the process runs.
  */
 const commitOfProcess = once(() => checkoutCommit(dirname(fileURLToPath(import.meta.url))));
 

@@ -85,7 +85,7 @@ export interface RunPlanning {
     model: TransformerConfiguration,
   ): Promise<MatmulCalls>;
   /**
-   * Returns the peak of the memory of the rank that takes most, in bytes, with activations.
+   * Returns the peak memory, in bytes and including activations, of the rank that needs the most memory.
    *
    * @throws KernelError MTL_OUT_OF_MEMORY if the peak is more than kernels as WebAssembly can count
    */

@@ -43,7 +43,7 @@ export interface RunTrainingProgramOptions {
   /** The planner: `planning` of @mtl/planning. Default: none, and flags that need a planner are refused. */
   readonly planning?: RunPlanning | undefined;
   /**
-   * Called with the flags of the command line before anything is opened. Throws an error for flags that the
+   * Receives the flags of the command line before anything is opened. Throws an error for flags that the
    * program rejects.
    */
   readonly checkFlags?: ((flags: ParsedFlags) => void) | undefined;
@@ -105,7 +105,7 @@ async function trainInJob(flags: ParsedFlags, how: ProgramOfJob): Promise<void> 
   try {
     await train(await withFlagsOfLoad(flags, joined, console.log), { ...how, joined });
   } catch (error) {
-    // ends the other processes with this error, so that they do not wait for this process
+    // ends the other processes with this error; otherwise they would wait for this process
     joined.world?.abort(error as Error);
     throw error;
   }
@@ -169,7 +169,9 @@ async function openAndTrain(run: OpenedRun): Promise<void> {
   }
 }
 
-/** Prints how a run ended, its summary, and a sample of its model. All ranks call it after the last step. */
+/**
+ * Prints how a run ended, its summary, and a sample of its model. All ranks must call it after the last step.
+ */
 export async function showResults({ onMessage }: OpenedRun, training: Pretraining): Promise<void> {
   const { configuration, reporters } = training;
   const { reason, checkpointPath, isUnchanged } = training.result!;

@@ -4,7 +4,8 @@ import type { TrainingProcesses } from '../parts/ranks/training-processes.js';
 
 /**
  * Returns the stop signal that any rank has received, on all ranks; undefined without a signal. All ranks
- * call this and record the signal. Only one rank may know of a signal that arrived after the last step.
+ * call this and record the signal. This is necessary because, after the last step, only one rank may have
+ * received a signal.
  */
 export function signalOfRanks({ groups }: Pick<TrainingProcesses, 'groups'>): NodeJS.Signals | undefined {
   const own = stopSignal();

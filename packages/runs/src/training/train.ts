@@ -61,7 +61,7 @@ const silence: ConsoleStream = { write: () => true };
  */
 export async function train(all: TrainOptions = {}): Promise<Pretraining> {
   checkOptions(all, { ...ofRun, checks });
-  // checked here, before this process waits for other processes
+  // checked here, because this process would otherwise first wait for other processes
   refuseAfterStopSignal();
   const { stream = silence, extensions, blocks, planning, ...options } = all;
   const flags = flagsOfOptions(blocks === undefined ? options : withBlocks(options, blocks));
@@ -74,7 +74,7 @@ export async function train(all: TrainOptions = {}): Promise<Pretraining> {
     const told = { stream, extensions, planning, closesWorld: true };
     return await openTraining({ ...configured, ...processes, ...told, corpusDirectory });
   } catch (error) {
-    // ends the other processes with this error, so that they do not wait for this process
+    // ends the other processes with this error; otherwise they would wait for this process
     joined.world?.abort(error as Error);
     throw inWordsOfOptions(error);
   }

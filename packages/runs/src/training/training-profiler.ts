@@ -6,7 +6,7 @@ import type { OpenedRun } from './open-run.js';
 /**
  * Returns the recorder for the steps in --profile-steps, which writes a trace of all ranks and the operations
  * of each rank. Returns undefined without the flag. On CPUs, the planner's profiler also reports the time of
- * each operation, on the first rank. All ranks call it.
+ * each operation, on the first rank. All ranks must call it.
  */
 export function trainingProfiler({
   configuration: { logging, parallel },
@@ -31,7 +31,7 @@ export function trainingProfiler({
   const operations = planning.profileOperations({
     ...profile,
     waitedSeconds: () => waitedSeconds(processes.groups),
-    // all ranks measure at the same time, as in a normal step, because they share processor and memory
+    // all ranks measure at the same time, because they share processor and memory in a normal step, too
     onMessage,
   });
   return new BothListeners(operations, trace);

@@ -73,7 +73,8 @@ export async function openTrainingReporters(options: OpenReportersOptions): Prom
     trainIterations,
     logInterval,
     isVerbose,
-    // a run of the default preset is watched by a person; scripts read the output of other runs
+    // the output is short because a person watches a run of the default preset, whereas scripts read the
+    // output of other runs
     areLinesShort: configuration.preset === findPresets(configuration.kind).whenNothingIsAsked,
   });
   const metrics = await openMetricsFiles({
@@ -131,7 +132,7 @@ export interface OpenMetricsFilesOptions {
    * only one record.
    */
   readonly resumeIteration: number;
-  /** Changes the record of a step before it is written. Default: no change. */
+  /** Changes the record of a step before the record is written. Default: no change. */
   readonly onStep?: (metrics: StepMetrics) => StepMetrics;
   readonly onMessage: (text: string) => void;
 }

@@ -66,10 +66,13 @@ interface TrainingComponents<Batch, Configuration, Reporters extends RunReporter
   /** The run's log, on rank 0 of a run with a folder. */
   readonly log: RunLog | undefined;
   readonly reporters: Reporters;
-  /** Called with the run's result on all ranks. A signal still has no effect then. Default: no action. */
+  /**
+   * All ranks call this function with the run's result. During the call, signals still have no effect.
+   * Default: no action.
+   */
   readonly onEnd?: (result: TrainingResult) => Promise<void>;
   /**
-   * Generates a sample of the model. All ranks call it, and the ranks of the first replica receive the
+   * Generates a sample of the model. All ranks must call it, and the ranks of the first replica receive the
    * sample. Default: no sample.
    */
   readonly show?: (how: { readonly isBrief: boolean }) => Promise<ModelSample | undefined>;
@@ -160,9 +163,9 @@ export class Training<Batch, Configuration, Reporters extends RunReporters = Run
   }
 
   /**
-   * Trains to the end or until a signal, with saves and evaluations as configured. Yields each step after its
-   * evaluation and save. After its final state is saved, returns how the run ended. All ranks must iterate
-   * over all steps, or leave the loop after the same step.
+   * Trains to the end or until a signal, and saves and evaluates as configured. Yields each step after the
+   * step's evaluation and save. After the final state has been saved, returns how the run ended. All ranks
+   * must iterate over all steps, or leave the loop after the same step.
    *
    * @throws ConfigurationError `MTL_OPTION`; UsageError `MTL_RUN_OVER` if a caller has iterated over the
    *   steps before, completely or not
@@ -187,7 +190,7 @@ export class Training<Batch, Configuration, Reporters extends RunReporters = Run
     } catch (error) {
       end = undefined;
       log?.fail(error, this.trainer.progress);
-      // ends the other processes with this error, so that they do not wait for this process
+      // ends the other processes with this error; otherwise they would wait for this process
       ownWorld?.abort(error as Error);
       throw error;
     } finally {

@@ -16,7 +16,7 @@ describe('checkWebAssemblyMemory', () => {
   const adamW = (num: number) => ({ numParameters: num, numTrained: num, numStates: 2 });
 
   it('refuses what 4 GiB cannot hold, with the numbers', async () => {
-    // 4 bytes each for weight, gradient and two moments: 2^28 parameters take all of it
+    // weight, gradient and two moments take 4 bytes each, so 2^28 parameters take the whole 4 GiB
     await checkWebAssemblyMemory(adamW(2 ** 28 - 1), webAssembly);
     await expect(checkWebAssemblyMemory(adamW(2 ** 28), webAssembly)).rejects.toMatchObject({
       code: 'MTL_OUT_OF_MEMORY',

@@ -41,9 +41,9 @@ export async function checkMemoryOfRun(
 }
 
 /**
- * Refuses a run that does not fit in the 4 GiB of WebAssembly. Weights, gradients and the
- * optimizer's state are counted first, each in float32; then the peak of a step, with activations, where the
- * run has a planner.
+ * Refuses a run that does not fit in the 4 GiB of WebAssembly. First counts the weights, the
+ * gradients and the optimizer's state, each in float32. If the run has a planner, then also counts the peak
+ * memory of a step, with activations.
  *
  * @throws KernelError MTL_OUT_OF_MEMORY with the numbers
  */

@@ -94,7 +94,7 @@ describe.skipIf(problem !== undefined)(`a training run on device cuda (${title})
     const cuda = await tinyTraining({ ...options, device: 'cuda' });
     const cpu = await tinyTraining({ ...options, device: 'cpu' });
     for (let step = 0; step < steps; step++) {
-      // sums of float32 in another order: the design's bounds for layouts are 2e-6 (loss) and 2e-5 (norm)
+      // sums of float32 in another order: the bounds between layouts are 2e-6 (loss) and 2e-5 (norm)
       // over 100 steps
       expect(Math.abs(cuda.losses[step]! / cpu.losses[step]! - 1)).toBeLessThan(2e-6);
       expect(Math.abs(cuda.norms[step]! / cpu.norms[step]! - 1)).toBeLessThan(2e-5);

@@ -7,9 +7,9 @@ import { type Merges, readMerges } from './merges.js';
 const rankRadix = 2 ** 32;
 
 /**
- * Returns an encoder of words for the merges of a tokenizer.json. It merges characters, or the bytes of
- * unknown characters, in the order of the merges. Among equal pairs, the leftmost pair is first. A word of n
- * characters takes O(n log n) time.
+ * Returns an encoder of words for the merges of a tokenizer.json. The encoder merges characters (or the bytes
+ * of unknown characters) in the order of the merges. If a pair occurs several times, the leftmost occurrence
+ * is merged first. A word of n characters takes O(n log n) time.
  *
  * @param fail called for an invalid merge, or for a merge with a token that has no id
  * @returns the encoder; an undefined id represents a character without a token, if the model has no unknown
@@ -112,7 +112,8 @@ function mergeAll(symbols: number[], merges: Merges): readonly number[] {
     const id = merges.made[(key - position) / rankRadix]!;
     const next = nexts[position]!;
     if (symbols[position] === -1 || next >= size) continue;
-    // other merges may have changed the pair since then, but any pair that forms the same token can be merged
+    // other merges may have changed the pair since the entry was added, but any pair that forms the same
+    // token can be merged
     const rank = merges.findRank(symbols[position]!, symbols[next]!);
     if (rank < 0 || merges.made[rank] !== id) continue;
     const after = nexts[next]!;

@@ -36,7 +36,7 @@ const open = (json: object): Tokenizer =>
     options: undefined,
   });
 
-/** Returns any token as the end of a document, because these cases do not depend on it. */
+/** Returns any token as the end of a document, because the results do not depend on this token. */
 function chooseEod({ model }: Case['json']): string {
   const { vocab } = (model ?? {}) as { vocab?: Record<string, number> | [string, number][] };
   return String(Array.isArray(vocab) ? vocab[0]?.[0] : Object.keys(vocab ?? {})[0]);

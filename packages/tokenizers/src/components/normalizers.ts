@@ -97,7 +97,7 @@ function lowerCase(text: string): string {
 const combiningMarks = new RegExp(`[${combiningMark}]`, 'gv');
 const nonSpacingMarks = new RegExp(`[${nonSpacingMark}]`, 'gv');
 
-// Control characters that SentencePiece's rules for machine translation drop, and those that become spaces.
+// Control characters that SentencePiece's rules for machine translation drop or replace by spaces.
 // biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern searches for them
 const nmtControls = /[\u0001-\u0008\u000b\u000e-\u001f\u007f\u008f\u009f]/g;
 const nmtSpaces = /[\t\n\f\r\u1680\u200b-\u200f\u2028\u2029\u2581\ufeff\ufffd]/g;

@@ -8,7 +8,7 @@ import type {
 } from 'oniguruma-parser/parser';
 import { toRegExpDetails } from 'oniguruma-to-es';
 
-/** The maximum number of ways in which a pattern may match at a position of a text. */
+/** The maximum number of different matches of a pattern at a position of a text. */
 const maximumWays = 1000;
 const anyCharacter = '[^]';
 
@@ -30,9 +30,9 @@ const unbounded: Cost = { ways: Number.POSITIVE_INFINITY, depth: 0, loops: [] };
 
 /**
  * Returns a function that returns true if a search for all matches in a text could backtrack much. It always
- * returns true if loops are nested or the pattern is too complex to analyse. Otherwise it returns true for
- * texts with a long run of characters that a loop matches, if the rest of the loop's alternative can fail.
- * For patterns of published tokenizers, such texts contain hundreds of consecutive spaces or letters.
+ * returns true if loops are nested or the pattern is too complex to analyse. Otherwise, it returns true for a
+ * text with a long run of characters that a loop of the pattern matches, if the pattern after the loop can
+ * fail. For the patterns of published tokenizers, this means hundreds of consecutive spaces or letters.
  *
  * @param source a valid expression of Oniguruma
  */
@@ -117,7 +117,7 @@ function quantified(node: QuantifierNode, around: Surroundings): Cost {
       ? { ways: 1, depth: 1, loops: [describeCharacters(body, around)] }
       : { ways: max - min + 1, depth: 0, loops: [] };
   }
-  // a loop ends where its body fails. If nothing after the loop can fail, it does not backtrack
+  // a loop ends where its body fails; if nothing after the loop can fail, the loop does not backtrack
   if (!around.canFail && min <= 1) return estimateCost(body, around);
   const cost = estimateCost(body, { ...around, canFail: around.canFail || max > 1 });
   if (isEndless) {

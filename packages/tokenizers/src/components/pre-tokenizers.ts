@@ -78,9 +78,9 @@ const wordsAndPunctuation = new RegExp(
 const onePunctuation = new RegExp(`[${punctuation}]`, 'gv');
 
 /**
- * Rejects a `Metaspace` with the scheme `first` that splits words of other pre-tokenizers, after a charsmap
- * and bytes. The first word would then depend on how the tokenizers library counts positions, which is not
- * reproduced here.
+ * Rejects a `Metaspace` with the scheme `first` if it splits the words of other pre-tokenizers, after a
+ * charsmap and a conversion to bytes. The first word would then depend on how the tokenizers library counts
+ * positions, which is not reproduced here.
  *
  * @throws DataError MTL_DATA_TOKENIZER
  */

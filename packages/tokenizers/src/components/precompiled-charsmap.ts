@@ -53,8 +53,9 @@ function* replacements(
 }
 
 /**
- * Returns the length of the normalized front. As in the tokenizers library, it is counted character by
- * character, and a replacement that is longer or empty shifts the origins of all later characters.
+ * Returns the length of the normalized front (the start of the text that belongs to its first character). As
+ * in the tokenizers library, the text is processed character by character, and a replacement that is longer
+ * or empty shifts the origins of all later characters.
  */
 function measureFront(text: string, count: number, replacement: Replacement): number {
   let front = 0;

@@ -1,7 +1,7 @@
 /**
- * Characters that only newer versions of Unicode have. Components of the tokenizers library use other
- * versions than the JavaScript engine. To them, an unknown character is neither a letter nor a mark, and is
- * never composed. The ranges were found by testing every code point with tokenizers 0.23.
+ * Characters that only newer versions of Unicode have. Components of the tokenizers library use older
+ * versions of Unicode than the JavaScript engine. For these components, a newer character is neither a letter
+ * nor a mark, and is never composed. The ranges were found by testing every code point with tokenizers 0.23.
  */
 
 // Ranges of code points, in hexadecimal.

@@ -1,15 +1,16 @@
 import type { TokenizerJson } from '../check-tokenizer-json.js';
 import { byteTokens } from './byte-pair-model.js';
 
-// The logarithm of probability by which an unknown character is below the rarest token.
+// The score of an unknown character is this much lower than that of the rarest token, as a logarithm of
+// probability.
 const unknownPenalty = 10;
 const unitRadix = 2 ** 16;
 
 /**
  * Returns an encoder that splits words into the most likely sequence of tokens (Kudo 2018). Adjacent unknown
- * characters form one unknown token. If the model has `byte_fallback` and tokens for all their bytes, byte
- * tokens replace the unknown characters. The time is linear in the length of a word, times the length of the
- * longest token.
+ * characters form one unknown token. If the model has `byte_fallback`, and has tokens for all bytes of the
+ * unknown characters, byte tokens replace these characters. The time is linear in the length of a word, times
+ * the length of the longest token.
  *
  * @returns the encoder. An undefined id represents a section without a token, if the model has no unknown
  *   token

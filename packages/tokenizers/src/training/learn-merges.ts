@@ -43,7 +43,8 @@ export function learnMerges(options: LearnMergesOptions): [left: number, right: 
     if (top === undefined) break;
     const count = total.get(top.key)!;
     if (top.count !== count) {
-      // Other merges have changed the pair's count since it was pushed, so it is pushed again.
+      // other merges have changed the pair's count since the pair was pushed, so it is pushed again with its
+      // new count
       top.count = count;
       if (count > 0) heap.push(top);
       continue;

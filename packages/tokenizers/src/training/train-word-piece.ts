@@ -29,8 +29,8 @@ interface TrainWordPieceOptions {
   /** Special tokens whose ids follow BERT's own five, such as `[BOS]` and `[EOS]` (default: none). */
   readonly additionalSpecialTokens?: readonly string[];
   /**
-   * The number of characters to keep, the most frequent ones; all others become [UNK] (default 1000, as in
-   * BERT's trainer).
+   * The number of characters to keep: the most frequent are kept, and all others become [UNK] (default 1000,
+   * as in BERT's trainer).
    */
   readonly limitAlphabet?: number;
   readonly onProgress?: (progress: TrainingProgress) => void;
@@ -39,7 +39,7 @@ interface TrainWordPieceOptions {
 /**
  * Trains BERT's WordPiece vocabulary, and returns a Hugging Face tokenizer.json. Like Hugging Face's trainer,
  * it finds pieces by byte-pair merges of characters. Hugging Face's trainer numbers characters in the order
- * of a hash table. This one is deterministic, so equally frequent pieces may differ.
+ * of a hash table. This trainer is deterministic, so its choice among equally frequent pieces may differ.
  */
 export async function trainWordPiece(options: TrainWordPieceOptions): Promise<TokenizerJson> {
   const {

@@ -48,10 +48,11 @@ interface DeliveryOptions {
   readonly rows: MetricsRows;
   readonly run: TrackedRun;
   readonly state: DeliveryState;
-  /** Called when the state has changed. */
+  /** This function is called when the state has changed. */
   readonly save: () => void;
   /**
-   * Called once if the service refuses the run, and each time the service becomes unavailable or available.
+   * This function is called once if the service refuses the run, and each time the service becomes
+   * unavailable or available.
    */
   readonly onMessage: (text: string) => void;
   readonly times?: DeliveryTimes;
@@ -93,7 +94,7 @@ export class Delivery {
     return { title: service.title, sent, kept, isEnded, problem, page: service.page };
   }
 
-  /** Tells the delivery that the run has ended. It then sends the remaining rows. */
+  /** Tells the delivery that the run has ended. The delivery then sends the remaining rows. */
   finish(outcome: RunOutcome): void {
     this.#outcome = outcome;
     this.#wake();
@@ -105,7 +106,7 @@ export class Delivery {
     this.#wake();
   }
 
-  /** Sends at most one request; returns how long to wait before the next one, in milliseconds. */
+  /** Sends at most one request. Returns the time in milliseconds to wait before the next request. */
   async #turn(): Promise<number> {
     const isOver = this.#outcome !== undefined;
     try {

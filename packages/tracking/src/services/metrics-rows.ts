@@ -3,7 +3,7 @@ import { expertScalars } from '../expert-scalars.js';
 
 const newLine = 0x0a;
 
-/** The size of the part of the file that is in memory, in bytes; larger only if a row is longer. */
+/** The maximum number of bytes of the file that are in memory. A longer row takes more. */
 const blockBytes = 1 << 20;
 
 interface ReadRowsOptions {
@@ -39,7 +39,10 @@ export class MetricsRows {
     return this.#count;
   }
 
-  /** Reads the next rows, `limit` at most; no rows if the file has no more rows yet or does not exist. */
+  /**
+   * Reads the next rows, `limit` at most. Returns no rows if the file does not exist or has no further rows
+   * yet.
+   */
   async read({ limit, isOver }: ReadRowsOptions): Promise<MetricsRow[]> {
     let file: FileHandle;
     try {
@@ -62,7 +65,7 @@ export class MetricsRows {
     }
   }
 
-  /** Skips rows, fewer if the file ends earlier; returns the number of skipped rows. */
+  /** Skips rows and returns their number, which is smaller than requested if the file ends earlier. */
   async skip(numRows: number): Promise<number> {
     let skipped = 0;
     while (skipped < numRows) {
@@ -116,8 +119,8 @@ function parseRows({ bytes, isEnd }: Block, { limit, isOver }: ReadRowsOptions) 
 }
 
 /**
- * The values of one step for tracking services: the metrics of the step, and of an evaluation and of experts
- * after it.
+ * The values of one step for tracking services: the metrics of the step, and the metrics of an evaluation and
+ * of experts that follow it.
  */
 export interface MetricsRow {
   readonly iteration: number;

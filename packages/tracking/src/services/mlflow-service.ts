@@ -29,8 +29,8 @@ export interface MlflowCredentials {
 export class MlflowService implements TrackingService {
   readonly title = 'MLflow';
   /**
-   * The maximum number of rows in a request. It keeps a request below the limit of metrics, because a row has
-   * 11 metrics and the losses.
+   * The maximum number of rows in a request. With this number, a request stays below the service's limit of
+   * metrics, because a row has 11 metrics and the losses.
    */
   readonly mostRows = 50;
   readonly #state: MlflowState;

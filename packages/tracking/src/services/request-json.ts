@@ -19,7 +19,7 @@ const mostCharacters = 200;
 /**
  * Sends a request to a tracking service and returns the JSON of its answer.
  *
- * @throws ServiceError if there is no answer, or the answer is an error
+ * @throws ServiceError if there is no answer, or if the answer is an error
  */
 export async function requestJson(request: JsonRequest): Promise<unknown> {
   const { url, body, authorization, signal } = request;

@@ -20,7 +20,7 @@ export interface OpenTrackingOptions extends BeginTrackingOptions {
   readonly isWandbOffline: boolean;
   readonly credentials: TrackingCredentials;
   readonly run: TrackedRun;
-  /** Called if a service becomes unavailable, rejects the run, or is available again. */
+  /** This function is called if a service becomes unavailable, rejects the run, or is available again. */
   readonly onMessage: (text: string) => void;
   /** Waits between requests. Default: `deliveryTimes`. */
   readonly times?: DeliveryTimes;
@@ -80,8 +80,8 @@ export class TrackingSink implements MetricsSink {
     this.#worker?.postMessage({ outcome, graceMs: mostWaitMs - marginMs } satisfies TrackingRequest);
     const { directory, metricsPath } = this.#options;
     const sent = await within(mostWaitMs, this.#results);
-    // not awaited: the process must not wait for connections, or for a thread that hangs because a file
-    // system does not respond
+    // this promise is not awaited, because the process must not wait for connections, or for a thread that
+    // hangs because a file system does not respond
     void this.#worker?.terminate();
     const kept = await keptResults(readTrackingState(directory) ?? {}, metricsPath);
     const problem = sent === undefined ? noAnswer : undefined;
@@ -172,7 +172,7 @@ export async function beginTracking(options: BeginTrackingOptions): Promise<Trac
   const state = continuedState(known, { settings, newId: () => randomBytes(4).toString('hex') });
   const total = await new MetricsRows(metricsPath).skip(Number.POSITIVE_INFINITY);
   for (const sent of [state.wandb, state.mlflow]) {
-    // the file has lost rows that were sent: rows that replace them will be sent
+    // the file has lost rows that were already sent; the rows that replace them must be sent again
     if (sent !== undefined) sent.rows = Math.min(sent.rows, total);
   }
   writeTrackingState(directory, state);

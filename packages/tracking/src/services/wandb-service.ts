@@ -34,9 +34,8 @@ interface StreamedFiles {
 }
 
 /**
- * A run at Weights & Biases. The run itself uses the GraphQL interface, metrics use the stream of files. A
- * row is written at the line of wandb-history.jsonl with the row's number, so a row that is sent again
- * replaces itself.
+ * A run at Weights & Biases. The run itself uses the GraphQL interface, metrics use the stream of files. Row
+ * n is written at line n of wandb-history.jsonl, so that a row which is sent twice is stored only once.
  */
 export class WandbService implements TrackingService {
   readonly title = 'wandb';

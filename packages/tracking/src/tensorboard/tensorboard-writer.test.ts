@@ -58,8 +58,8 @@ function points(): Map<string, number> {
 }
 
 /**
- * Returns the points that a TensorBoard shows if it has shown `shown` and then reads a file: the start of a
- * session drops the points from its step on.
+ * Returns the points that TensorBoard shows after it reads a file, if it showed the points `shown` before. At
+ * the start of a session, TensorBoard drops all points from the session's step on.
  */
 function shownAfter(path: string, shown: ReadonlyMap<string, number> = new Map()): Map<string, number> {
   const kept = new Map(shown);
@@ -144,7 +144,8 @@ describe('TensorboardWriter', () => {
     expect(all.get('lm loss validation@3')).toBe(3);
     expect(all.get('total loss validation@3')).toBe(5);
     expect(all.get('lm loss validation ppl vs samples@12')).toBe(Math.fround(Math.exp(3)));
-    // e^loss is the perplexity only if the loss is a mean over tokens, not for a sum or a loss of samples
+    // e^loss is the perplexity only if the loss is a mean over tokens, and not if it is a sum or a loss of
+    // samples
     for (const name of ['sop loss', 'total loss']) expect(all.has(`${name} validation ppl@3`)).toBe(false);
     expect(all.get('lm loss validation@1')).toBe(0);
     expect(all.get('lm loss validation ppl@1')).toBe(1);

@@ -33,8 +33,8 @@ export interface TensorboardWriterOptions {
    */
   readonly resume?: ResumePoint | undefined;
   /**
-   * A name that distinguishes the files of this run from files of other runs in the same folder, which a
-   * resume does not change; for example the run folder. Default: empty.
+   * A name that distinguishes the files of this run from the files of other runs in the same folder, for
+   * example the run folder. A resumed run must use the same name. Default: empty.
    */
   readonly run?: string | undefined;
   /** Returns the time in seconds since 1970. Default: the system's clock. */
@@ -74,7 +74,7 @@ export class TensorboardWriter implements MetricsSink {
     this.#append({ wallTime: this.#now(), step, scalars: [{ tag, value }] });
   }
 
-  /** Writes the metrics of a training step, each as one curve over iterations and one over samples. */
+  /** Writes the metrics of a training step, each as one curve over iterations and one curve over samples. */
   step(metrics: StepMetrics): void {
     const { decoupledLearningRate } = metrics;
     const scalars = [
@@ -197,9 +197,10 @@ interface ChangedFile {
 interface OlderFiles {
   readonly changed: readonly ChangedFile[];
   /**
-   * Points over samples that must be written again after the start of the new session. TensorBoard then drops
-   * all points with a later step; for these points, the step is a number of samples, which is larger than the
-   * iteration at which they were written.
+   * Points over samples that must be written again after the start of the new session. At this start,
+   * TensorBoard drops all points with a later step. The step of these points is a number of samples, which is
+   * larger than the iteration at which they were written, so TensorBoard also drops points that are still
+   * valid.
    */
   readonly moved: readonly TensorboardEvent[];
 }

@@ -120,8 +120,8 @@ describe('AttentionScores', () => {
       [none, none, none, 30],
     ]);
     expect([own.factors, other.factors]).toEqual([[[0.2, 1]], [[1, 1]]]);
-    // a rank without a head above the threshold takes part, because its store gathers the scaled weights of
-    // other ranks
+    // a rank takes part even if none of its heads is above the threshold, because its store gathers the
+    // scaled weights of other ranks
     expect(scaled).toHaveLength(2);
   });
 

@@ -34,7 +34,7 @@ export interface QkClip {
    * factor^(1 - alpha).
    */
   readonly alpha: number;
-  /** The weights of a head are scaled only if its highest score is above this value. */
+  /** The weights of a head are scaled only if the head's highest score is above this value. */
   readonly threshold: number;
 }
 
@@ -51,8 +51,8 @@ interface AttentionScoresOptions {
 
 /**
  * Finds the highest score of every attention head in each step, over all micro-batches and ranks. With
- * `clip`, it also scales the weights of each head whose highest score m is above the threshold, after the
- * update: the head's scores are then multiplied by threshold / m. Skipped steps clip nothing.
+ * `clip`, after the update it also scales the weights of each head whose highest score m is above the
+ * threshold, so that the head's scores are multiplied by threshold / m. Skipped steps clip nothing.
  *
  * A report covers the steps of an interval: the highest score of the model and of each layer, and the number
  * of clipped heads, where a head counts once in each step that clips it.
@@ -112,7 +112,10 @@ export class AttentionScores implements TrainerExtension {
     );
   }
 
-  /** Returns the number of layers and heads of the whole model. A rank alone knows only its own stage. */
+  /**
+   * Returns the number of layers and heads of the whole model, summed over ranks, because each rank knows
+   * only its own stage.
+   */
   #sizesOfAll(): { readonly layerCount: number; readonly numHeads: number } {
     if (this.#sizes === undefined) {
       const { watched, ranks } = this.#options;

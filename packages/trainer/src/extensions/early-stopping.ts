@@ -10,8 +10,8 @@ type EarlyStoppingState = {
 };
 
 /**
- * Ends a training run when its validation loss has stopped falling. Every rank has an instance; all instances
- * get the same losses.
+ * Ends a training run when its validation loss has stopped falling. Every rank has its own instance of this
+ * class, and all instances get the same losses.
  */
 export class EarlyStopping implements TrainerExtension {
   readonly name = 'earlyStopping';

@@ -76,8 +76,8 @@ describe('ExpertBalance', () => {
     const balance = new ExpertBalance({ loads: [load], layers, numExperts: 4, ranks, interval: 1 });
     balance.aroundPasses(1, () => gets(1, 2, 3, 4));
     const [event] = balance.afterStep(step(1));
-    // there is one sum for each step: rows of both layers, choices by scores of both layers, and three
-    // numbers for each layer's report
+    // there is one sum over ranks in each step; it has the rows of both layers, the choices by scores of both
+    // layers, and three numbers for each layer's report
     expect(asked).toEqual([[0, 0, 0, 0, 1, 2, 3, 4, ...new Array<number>(8 + 6).fill(0)]]);
     expect(event?.fields).toMatchObject({
       layers,

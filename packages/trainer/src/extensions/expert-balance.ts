@@ -32,8 +32,8 @@ export interface LoadOfExperts {
     take(): { readonly sum: number; readonly numRows: number };
   };
   /**
-   * The number of times that each expert is chosen by scores alone, without the bias. `set` passes the sums
-   * over all ranks to the loss of the next step.
+   * The number of times that each expert is chosen by scores alone, without the bias. `set` receives the sums
+   * over all ranks, which the loss of the next step uses.
    */
   readonly scored?: { take(): readonly number[]; set(counts: readonly number[]): void } | undefined;
 }

@@ -23,8 +23,8 @@ class FakeLoad implements LoadOfExperts {
   constructor(readonly layer: string) {}
 
   /**
-   * Adds a pass: `counts` rows reach the experts, the rest of `numChoices` is dropped, each row has
-   * `entropy`.
+   * Adds a pass: `counts` are the rows that reach the experts. The other choices of `numChoices` are dropped.
+   * Each row has the entropy `entropy`.
    */
   pass(counts: readonly [number, number], { numChoices = counts[0] + counts[1], entropy = 0 } = {}): void {
     this.#counts = this.#counts.map((sum, expert) => sum + counts[expert]!);
@@ -56,8 +56,8 @@ function step(balance: ExpertBalance, iteration: number, passes: () => void): re
 const layers = ['decoder.layers.0.mlp', 'decoder.layers.1.mlp'];
 
 /**
- * Builds the balance of two layers. This rank has one layer or both. A sum over ranks is this rank's value
- * times `numRanks`.
+ * Builds the balance of two layers. This rank has one of the layers, or both. The fake sum over ranks is this
+ * rank's value times `numRanks`.
  */
 function makeBalance(loads: readonly FakeLoad[], { interval = 2, numRanks = 1 } = {}): ExpertBalance {
   const sum = (values: readonly number[]) => values.map((value) => value * numRanks);

@@ -19,7 +19,7 @@ export class Extensions {
   readonly #all: readonly TrainerExtension[];
   /** True if an extension decides whether updates are applied. */
   readonly decide: boolean;
-  /** True if an extension needs each step to end before the next one begins. */
+  /** True if an extension needs each step to end before the next step begins. */
   readonly wait: boolean;
   /** True if an extension may compute a step a second time. */
   readonly repeat: boolean;

@@ -5,16 +5,16 @@ export interface RankClock {
   /** Starts to measure. */
   resume(): void;
   /**
-   * Stops measuring until `resume`. Callers use it around work whose duration differs between ranks, such as
-   * an evaluation.
+   * Stops measuring until `resume`. Callers call `pause` before work whose duration differs between ranks,
+   * such as an evaluation, and `resume` after it.
    */
   pause(): void;
   /**
-   * Runs `passes`, which enqueue the work of a step, and measures them. Absent if the clock measures without
-   * wrapping the passes.
+   * Runs `passes`, which enqueue the work of a step, and measures them. Absent if the clock can measure
+   * without this function.
    */
   passes?(iteration: number, passes: () => void): void;
-  /** Marks the end of a step. All ranks call it for the same steps. */
+  /** Marks the end of a step. All ranks must call it for the same steps. */
   step(iteration: number): void;
   /** True if a measurement is available for `take`; equal on all ranks. */
   readonly hasTimes: boolean;
@@ -76,7 +76,8 @@ export class HostClock implements RankClock {
 }
 
 /**
- * The times of work that the device may not have finished. `read` is possible after the work has finished.
+ * The times of work that the device may not have finished. The times can be read (`read`) after the work has
+ * finished.
  */
 interface LateTimes {
   read(): DeviceTimes;
@@ -113,7 +114,7 @@ export class DeviceClock implements RankClock {
     this.#measured = { iteration, times: this.#waits.measure(passes) };
   }
 
-  /** Nothing to do: only `passes` measures, and a step that is left out runs no passes. */
+  /** Does nothing, because only `passes` measures, and a step that is left out runs no passes. */
   resume(): void {}
 
   pause(): void {}

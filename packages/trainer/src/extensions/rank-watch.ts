@@ -31,9 +31,9 @@ const leastReportMs = 5000;
 
 /**
  * Gathers the computation time of every rank, without its waits for communication, at every interval. If
- * steps are short, a report covers several intervals. All ranks compute the same number of intervals, from
- * values gathered earlier. Gathering overlaps with the next step. All ranks must call the same methods in the
- * same order.
+ * steps are short, a report covers several intervals. All ranks compute the same number of intervals, because
+ * they compute it from values that were gathered earlier. The gathering overlaps with the next step. All
+ * ranks must call the same methods in the same order.
  */
 export class RankWatch implements TrainerExtension {
   readonly name = 'rankWatch';
@@ -65,8 +65,8 @@ export class RankWatch implements TrainerExtension {
   }
 
   /**
-   * Stops measuring until `resume`. Callers use it around work whose duration differs between ranks, such as
-   * an evaluation.
+   * Stops measuring until `resume`. Callers call `pause` before work whose duration differs between ranks,
+   * such as an evaluation, and `resume` after it.
    */
   pause(): void {
     this.#options.clock.pause();

@@ -93,8 +93,8 @@ export class SlowRankFinder {
 
   /**
    * Compares ranks without peers with their own first intervals. Returns nothing during the first intervals.
-   * Also returns nothing for a single rank, because its own slowdown cannot be told from a change of all
-   * ranks.
+   * Also returns nothing if there is only one rank, because its own slowdown cannot be distinguished from a
+   * change that affects all ranks.
    */
   #withoutPeers(computeMs: readonly number[]): readonly ComparedRank[] {
     if (this.#alone.length < 2) return [];

@@ -55,8 +55,8 @@ export interface SpikeGuardOptions {
   readonly window: number;
   /**
    * A loss is a spike if it exceeds the median by more than `factor` standard deviations, which are estimated
-   * from the median absolute deviation. The limit for gradient norms has 4 times this distance. From the
-   * third consecutive high step on, both distances are divided by 4.
+   * from the median absolute deviation. For gradient norms, the limit is 4 times as far above the median.
+   * From the third consecutive high step on, both limits are a quarter as far above the median.
    */
   readonly factor: number;
   /**
@@ -72,7 +72,7 @@ export interface SpikeGuardOptions {
   readonly listSources?: ((step: MeasuredStep) => readonly SampleSource[]) | undefined;
 }
 
-/** A value of a step that is far above the recent values of its quantity, or not finite. */
+/** A value of a step that is not finite, or is far above the recent values of the same quantity. */
 interface Excess {
   readonly quantity: 'loss' | 'gradient norm';
   readonly value: number;
@@ -100,8 +100,8 @@ const decisionWords = { update: 'reported', skip: 'skipped', 'roll-back': 'not t
 
 /**
  * Detects steps whose loss or gradient norm is far above its recent values, and refuses their updates if the
- * policy requires it. The guard also records the values of spikes, so a level that lasts for half a window is
- * no longer a spike.
+ * policy requires it. The values of spikes are also recorded as recent values. Therefore a high level that
+ * lasts for half a window is no longer a spike.
  */
 export class SpikeGuard implements TrainerExtension {
   readonly name = 'spikes';
@@ -169,8 +169,8 @@ export class SpikeGuard implements TrainerExtension {
   }
 
   /**
-   * Returns the quantities of a step that are far above recent steps, or not finite. Returns none if the
-   * policy ignores spikes.
+   * Returns the quantities of a step that are far above their values in recent steps, or not finite. Returns
+   * none if the policy ignores spikes.
    */
   excesses({ loss, gradientNorm }: Pick<MeasuredStep, 'loss' | 'gradientNorm'>): readonly Excess[] {
     const { policy, factor } = this.#options;

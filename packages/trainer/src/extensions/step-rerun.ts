@@ -22,7 +22,8 @@ interface Comparison {
 
 /**
  * Computes steps again to tell a hardware fault from a data problem. Random numbers come from a counter-based
- * generator, so a fault-free step has the same bits each time. Every rank has an instance.
+ * generator, so a step without a fault has the same bits each time. Every rank has its own instance of this
+ * class.
  */
 export class StepRerun implements TrainerExtension {
   readonly name = 'rerun';

@@ -44,7 +44,7 @@ export interface RerunRequest<Step extends ComputedStep> {
   readonly first: Step;
   /** True if an extension finds that the loss or gradient norm is out of bounds or not finite. */
   readonly isSuspicious: boolean;
-  /** Computes the step again and replaces the previous results. All ranks call it. */
+  /** Computes the step again and replaces the previous results. All ranks must call it. */
   readonly again: () => Promise<Step>;
   readonly ranks: Pick<Ranks, 'ofEveryRank'>;
 }
@@ -66,7 +66,7 @@ export interface StepSpan {
 export interface TrainerExtension {
   /** The name under which checkpoints store the state. Each extension of a trainer has a different name. */
   readonly name: string;
-  /** The state that a resumed run continues with, as JSON. Default: no state. */
+  /** The state with which a resumed run continues, as JSON. Default: no state. */
   readonly state?: JsonObject | undefined;
   /**
    * Restores the state of this extension from a checkpoint.
@@ -87,20 +87,20 @@ export interface TrainerExtension {
    */
   readonly waits?: boolean | undefined;
 
-  /** Called before any work of a step is enqueued. */
+  /** This function is called before any work of a step is enqueued. */
   beforeStep?(iteration: number): void;
   /** Wraps the passes of a step: must call `passes`, which enqueue forward and backward, exactly once. */
   aroundPasses?(iteration: number, passes: () => void): void;
   /**
-   * Called after the gradients are reduced and before the optimizer uses them. The extension may read the
-   * gradients.
+   * This function is called after the gradients are reduced and before the optimizer uses them. The extension
+   * may read the gradients.
    */
   onGradients?(optimizer: ModelOptimizer, iteration: number): void | Promise<void>;
-  /** Wraps a phase of a step. It must call `body` exactly once and return its result. */
+  /** Wraps a phase of a step. The method must call `body` exactly once and return the result of `body`. */
   span?<Result>(part: StepSpan, body: () => Result): Result;
   /**
-   * Returns true if a step should be computed again because its results are out of bounds or not finite.
-   * Records nothing.
+   * Returns true if a step should be computed again because its results are out of bounds or not finite. The
+   * method must not record the step.
    */
   isSuspicious?(step: Pick<MeasuredStep, 'loss' | 'gradientNorm'>): boolean;
   /** Returns the results with which the step continues. The extension may compute the step again first. */
@@ -115,15 +115,20 @@ export interface TrainerExtension {
    */
   judge?(step: MeasuredStep): StepVerdict;
 
-  /** Called after a step, before its metrics are reported; returned events are added to the metrics. */
+  /**
+   * This function is called after a step, before its metrics are reported; returned events are added to the
+   * metrics.
+   */
   afterStep?(metrics: StepMetrics): readonly TrainingEvent[];
-  /** Called after an evaluation of a run (`trainingSteps`). */
+  /** This function is called after an evaluation of a run (`trainingSteps`). */
   afterEvaluation?(evaluated: EvaluatedStep): void;
-  /** Called before the first step, and after work between steps, such as an evaluation. */
+  /**
+   * The loop calls this method before the first step, and after work between steps, such as an evaluation.
+   */
   resume?(): void;
-  /** Called before work between steps, such as an evaluation. */
+  /** The loop calls this method before work between steps, such as an evaluation. */
   pause?(): void;
-  /** Called after the last step; returns the remaining events. */
+  /** This function is called after the last step; returns the remaining events. */
   end?(iteration: number): readonly TrainingEvent[];
   /** The reason why the run must end after a step or an evaluation; undefined while the run continues. */
   readonly endsRun?: string | undefined;

@@ -268,8 +268,8 @@ export class ConsoleReporter implements MetricsSink {
 }
 
 /**
- * Computes means over an interval. As in Megatron-LM, a skipped step counts for the time but not for the
- * losses.
+ * Computes means over an interval. As in Megatron-LM, a skipped step counts in the mean time but not in the
+ * mean losses.
  */
 function summarise(interval: readonly StepMetrics[], trainIterations: number): IntervalMetrics {
   const last = interval.at(-1)!;

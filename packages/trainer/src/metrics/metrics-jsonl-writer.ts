@@ -48,8 +48,8 @@ interface MetricsJsonlWriterOptions {
 export class MetricsJsonlWriter implements MetricsSink {
   readonly path: string;
   /**
-   * The new path of the file of an earlier training run; undefined without such a file. Callers print the
-   * path.
+   * The new path of the metrics file of an earlier training run, which was renamed; undefined if there was
+   * none. Callers print the path.
    */
   readonly movedAside: string | undefined;
   /** The number of dropped lines. The resumed training run writes these iterations again. */
@@ -59,8 +59,8 @@ export class MetricsJsonlWriter implements MetricsSink {
   readonly #now: () => Date;
   #descriptor: number | undefined;
   /**
-   * The iteration of the file's last record, and the byte at which the record starts, if the record is an
-   * evaluation.
+   * The iteration of the file's last record, and the byte at which this record starts. Undefined if the last
+   * record is not an evaluation.
    */
   #lastValidation: { readonly iteration: number; readonly start: number } | undefined;
 
@@ -152,7 +152,7 @@ export class MetricsJsonlWriter implements MetricsSink {
   }
 }
 
-/** The state in which the metrics file was found. */
+/** The contents of an existing metrics file. */
 interface FoundFile {
   readonly movedAside?: string;
   readonly droppedLines?: number;
@@ -226,8 +226,8 @@ async function dropLinesBeyond(path: string, lastIteration: number): Promise<Fou
     let lineNumber = 0;
     for await (const line of createInterface({ input: createReadStream(path), crlfDelay: Infinity })) {
       lineNumber += 1;
-      // a killed run can leave an incomplete last line. An invalid line before other lines means that the
-      // file is not a metrics file
+      // a killed run can leave an incomplete last line; but if an invalid line is followed by other lines,
+      // the file is not a metrics file
       if (torn !== undefined) throw notOurs(path, torn);
       const record = parseRecord(line);
       if (record === undefined) torn = lineNumber;

@@ -21,14 +21,15 @@ export interface ModelFlopsShape {
   /** Share of the tokens whose logits are computed; for a BERT, the share of masked tokens. Default 1. */
   readonly headShare?: number;
   /**
-   * A: the number of adapter parameters, over all layers, that each token is multiplied by (low-rank
-   * adapters). If given, only adapters are trained. Default: the model has no adapters, and every weight is
-   * trained.
+   * A: the number of parameters of low-rank adapters, over all layers, by which each token is multiplied. If
+   * this number is given, only the adapters are trained. Default: the model has no adapters, and every weight
+   * is trained.
    */
   readonly numAdapterParameters?: number | undefined;
   /**
-   * `full` counts all S x S attention scores, as Narayanan 2021 does; `causal` counts the half that a causal
-   * mask leaves, as recent Megatron-LM does. Values of the two kinds cannot be compared.
+   * `full` counts all S x S attention scores, as Narayanan 2021 does; `causal` counts only the half that a
+   * causal mask does not hide, as recent versions of Megatron-LM do. Values of the two kinds cannot be
+   * compared.
    */
   readonly attention?: 'full' | 'causal';
 }
@@ -58,8 +59,8 @@ export function modelFlops(shape: ModelFlopsShape): number {
 }
 
 /**
- * Returns the FLOPs per token and weight. The forward pass, the gradient of the input, and the gradient of a
- * trained weight take two each.
+ * Returns the FLOPs for each token and weight. The forward pass, the gradient of the input, and the gradient
+ * of a trained weight take two FLOPs each.
  */
 const flopsPerWeight = ({ numAdapterParameters }: ModelFlopsShape): 4 | 6 =>
   numAdapterParameters === undefined ? 6 : 4;

@@ -76,7 +76,7 @@ describe('TerminalLine', () => {
 
   it('has what others print appear above it, whole', () => {
     const stream = new Screen(20);
-    // standard error of the same terminal
+    // `error` is standard error of the same terminal.
     const error = { isTTY: true, write: (text: string) => Screen.prototype.write.call(stream, text) };
     const line = new TerminalLine({ stream, others: [error] });
     line.show('step 1');

@@ -9,7 +9,7 @@ export interface TerminalStream {
 
 interface TerminalLineOptions {
   readonly stream: TerminalStream;
-  /** Other streams to the same terminal, such as `process.stderr`. Their lines stay intact. */
+  /** Other streams to the same terminal, such as `process.stderr`. Their output is not overwritten. */
   readonly others?: readonly TerminalStream[];
 }
 
@@ -18,7 +18,7 @@ const usualColumns = 80;
 
 /**
  * A line at the bottom of a terminal that is redrawn in place. Output to its stream, or to another stream of
- * the same terminal, appears above the line. The line is removed when the process ends, however it ends.
+ * the same terminal, appears above the line. The line is removed when the process ends, for whatever reason.
  */
 export class TerminalLine {
   readonly #stream: TerminalStream;
@@ -26,7 +26,7 @@ export class TerminalLine {
   readonly #restore: Array<() => void> = [];
   /** The text on the terminal, as the caller passed it. */
   #shown: { readonly text: string; readonly style: (text: string) => string } | undefined;
-  /** The number of columns that the drawn text takes; undefined while no text is drawn. */
+  /** The number of columns that the drawn text occupies; undefined while no text is drawn. */
   #width: number | undefined;
   /** True after other output without a final line feed. The line is not drawn after an unfinished line. */
   #isMidLine = false;
@@ -105,7 +105,7 @@ export class TerminalLine {
     };
     Object.assign(stream, { write: guarded });
     this.#restore.push(() => {
-      // another TerminalLine may have replaced `write` since, and its replacement must stay
+      // another TerminalLine may have replaced `write` since then, and its replacement must not be removed
       if (stream.write !== (guarded as typeof stream.write)) return;
       if (hadOwn) Object.assign(stream, { write });
       else delete (stream as Partial<TerminalStream>).write;

@@ -149,7 +149,8 @@ export type SummaryRow = readonly [name: string, value: string];
 /** A destination for the metrics of a run: the console, a file, a service. */
 export interface MetricsSink extends TrainingReporter {
   /**
-   * Called once when the run has ended; further calls do nothing. Returns rows for the summary of the run.
+   * Closes the sink when the run has ended. Further calls do nothing. Returns rows for the summary of the
+   * run.
    */
   // biome-ignore lint/suspicious/noConfusingVoidType: most sinks have nothing to add.
   close(outcome: RunOutcome): void | Promise<readonly SummaryRow[]>;

@@ -39,7 +39,10 @@ export async function decideStep<Batch>(
   });
 }
 
-/** Runs the passes and returns their results; gradients are reduced, and parameters are unchanged. */
+/**
+ * Runs the passes and returns their results. Afterwards the gradients are reduced, and the parameters are
+ * unchanged.
+ */
 async function measure<Batch>(
   step: RunningStep<Batch>,
   passes: StepPasses<Batch>,

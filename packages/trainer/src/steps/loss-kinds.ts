@@ -60,7 +60,7 @@ export function checkLossKinds(losses: ReadonlyArray<LossKind<never>>): void {
 export const chooseWeight = ({ weight = 1 }: Pick<LossKind<never>, 'weight'>): number => weight;
 
 /**
- * Returns the number of counted units of each kind of loss in a global batch, checked.
+ * Checks and returns the number of counted units of each kind of loss in a global batch.
  *
  * @throws TrainingError `MTL_NO_DATA` if a kind has no counted unit
  */

@@ -34,7 +34,7 @@ export class Ranks {
   }
 
   /**
-   * True if this rank is the first rank of the group that shares its sequences (tensor and context
+   * True if this rank is the first rank of the group of ranks that share its sequences (tensor and context
    * parallelism).
    */
   get isFirstOfSequence(): boolean {

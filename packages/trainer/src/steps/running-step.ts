@@ -34,7 +34,7 @@ export interface StepOutcome extends StepResults {
   readonly verdict: StepVerdict;
 }
 
-/** An enqueued step. Its outcome may be known already, or is known when the device has finished. */
+/** An enqueued step. Its outcome is either already known, or becomes known when the device has finished. */
 export interface EnqueuedStep {
   /** Waits for the results of this step only. */
   outcome(): StepOutcome;

@@ -24,8 +24,8 @@ export function namingWrongIndices<T>(where: string, body: () => T): T {
 }
 
 /**
- * Runs `body` and returns its value. Returns an error about an index out of range, so that all ranks can
- * share it; throws other errors.
+ * Runs `body` and returns its value. If `body` throws an error about an index out of range, the error is
+ * returned, so that it can be sent to all ranks. Other errors are thrown.
  */
 export function findingWrongIndices<T>(body: () => T): { readonly value: T } | { readonly wrong: MtlError } {
   try {

@@ -22,16 +22,13 @@ export class StepLosses<Batch> {
   readonly #capacity: number;
   readonly #buffers: Tensor[] = [];
   readonly #places: Tensor[] = [];
-  /**
-   * The kind, the micro-batch and the place of each loss. The place is the index of the loss among all
-   * numbers.
-   */
+  /** The kind, the micro-batch and the index of each loss. The index is its position among all numbers. */
   readonly #losses: { readonly kind: number; readonly microBatch: number; readonly place: number }[] = [];
 
   constructor(options: StepLossesOptions<Batch>) {
     this.#options = options;
-    // reserves space for a loss of each kind per micro-batch, and for a gradient norm. Further numbers use
-    // another buffer
+    // reserves space for a loss of each kind in each micro-batch, and for a gradient norm; further numbers
+    // use another buffer
     this.#capacity = options.numMicroBatches * options.losses.length + 1;
   }
 

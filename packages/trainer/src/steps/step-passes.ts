@@ -117,8 +117,8 @@ export class StepPasses<Batch> {
   }
 
   /**
-   * Returns the losses over all ranks, and the highest memory peak. A device reports an index out of range
-   * only here. All ranks then throw, so that none saves a checkpoint.
+   * Returns the losses over all ranks, and the highest memory peak. If an index on a device was out of range,
+   * the error is found only here. All ranks then throw, so that no rank saves a checkpoint.
    */
   #agree(
     { iteration, batches, lossScale }: RunningStep<Batch>,

@@ -112,8 +112,8 @@ function describeOurs() {
 }
 
 const steps = ['--iters', values.iters, '--warmup', values.warmup, '--dtype', dtype];
-// the host makes the initial weights, and otherwise does nothing in a step that takes time. PyTorch also uses
-// all cores
+// the host makes the initial weights, and does nothing else in a step that takes time; PyTorch also uses all
+// cores
 const threads = String(availableParallelism());
 const measureOurs = (preset) => (microBatch) =>
   runMeasurement({
@@ -168,7 +168,10 @@ function measureOrError(measure, microBatch) {
   }
 }
 
-/** Searches the best micro-batch of a side; `keep` is called with the results so far. */
+/**
+ * Searches for the best micro-batch of one side of the comparison. After each measurement, `keep` is called
+ * with the results so far.
+ */
 function search(name, preset, { measure, keep }) {
   console.log(`  ${name}`);
   const sofar = [];

@@ -76,7 +76,7 @@ describe('the data sheet of a GPU', () => {
 describe('the goals', () => {
   const preset = 'gpt2-1.3b';
   const peakTflops = 989;
-  // tokens/s that are a share of the peak, attention in full
+  // the tokens/s at which a run reaches `share` of the GPU's peak FLOPs
   const computeRate = (share) => (share * 989e12) / flopsPerToken(preset).full;
   const run = (more) => ({
     micro_batch: 4,

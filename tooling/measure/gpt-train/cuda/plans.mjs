@@ -6,7 +6,10 @@ import { modelOfPreset } from '../benchmark-presets.mjs';
 export const goals = {
   speed: 1.15,
   memory: 0.8,
-  /** The largest share of a step in which the host is busy. Above it, the GPU has waited for the host. */
+  /**
+   * The largest acceptable share of a step during which the host is busy. Above this share, the GPU has
+   * waited for the host.
+   */
   host: 0.95,
   /**
    * The largest difference between the planner's step time and the measured step time, as a share of the

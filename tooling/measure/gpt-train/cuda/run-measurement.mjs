@@ -23,8 +23,8 @@ const outOfMemory =
  * with the program's output.
  */
 export function runMeasurement({ command, args, env = process.env, seconds = 900 }) {
-  // SIGKILL is needed: a program that waits for a GPU, or whose children compile, may not react to other
-  // signals
+  // SIGKILL is needed, because a program that waits for a GPU, or whose children are compiling, may ignore
+  // other signals
   const ending = { timeout: seconds * 1000, killSignal: 'SIGKILL' };
   const options = { encoding: 'utf8', env, maxBuffer: 1 << 26, ...ending };
   const { status, signal, stdout, stderr, error } = spawnSync(command, args, options);

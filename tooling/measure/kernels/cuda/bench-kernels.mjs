@@ -33,8 +33,8 @@ if (!(seconds > 0)) {
   process.exit(2);
 }
 /**
- * Returns options that end a program after `limit` seconds. SIGKILL is needed: a test runner ignores other
- * signals while a GPU works.
+ * Returns options that end a program after `limit` seconds. SIGKILL is needed, because a test runner ignores
+ * other signals while a GPU computes.
  */
 const endedAfter = (limit) =>
   Number.isFinite(limit) ? { timeout: Math.max(1, Math.round(1000 * limit)), killSignal: 'SIGKILL' } : {};
@@ -86,7 +86,7 @@ function measurePeer() {
         copy_bytes: [2 ** 31],
       };
   const args = [join(here, 'peer_kernels.py'), JSON.stringify(what), '--device', isDryRun ? 'cpu' : 'cuda'];
-  // for our program only, a bundle puts its libraries before the machine's own libraries
+  // a bundle puts its own libraries before the machine's libraries, but only for our program
   const { MTL_HOST_LIBRARY_PATH: libraries = process.env.LD_LIBRARY_PATH ?? '' } = process.env;
   const env = { ...process.env, LD_LIBRARY_PATH: libraries };
   const left = seconds - (performance.now() - started) / 1000;

@@ -1,6 +1,6 @@
 // The target of each kind: for attention a multiple of PyTorch's speed, for matmuls a share of cuBLAS's rate
-// for a large matmul, for others a share of the GPU's copy rate. A kernel whose input fits the cache may
-// exceed 1.
+// for a large matmul, for others a share of the GPU's copy rate. A kernel whose input fits into the cache may
+// have a share above 1.
 export const goals = { attention: 1, matmul: 0.85, memory: 0.8 };
 
 const nameKind = ({ operation, flops }) =>
@@ -31,10 +31,10 @@ function rateOfPeer(kind, peer) {
 }
 
 /**
- * Returns each of our rows with the rate of its comparison, and whether the row reaches the target of its
- * kind. A row without a comparison has no verdict. Both our programs and PyTorch measure matmuls and copies.
- * The faster measurement counts, for matmuls in bfloat16. `peer`: PyTorch's rates (peer_kernels.py), or
- * undefined.
+ * Returns each of our rows with the rate with which it is compared, and a verdict: true if the row reaches
+ * the target of its kind. A row without a comparison has no verdict. Both our programs and PyTorch measure
+ * the rates of matmuls (in bfloat16) and of copies; the faster measurement is used. `peer`: PyTorch's rates
+ * (peer_kernels.py), or undefined.
  */
 export function compareKernels({ rows, peer }) {
   return rows.map((row) => {

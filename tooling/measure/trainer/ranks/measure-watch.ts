@@ -24,8 +24,8 @@ export interface WatchCost {
   readonly reportMs: readonly number[];
   readonly stepsMs: number;
   /**
-   * The time in the first steps and at the end, where a rank waits for all others. It occurs only once in a
-   * run.
+   * The time in the first steps and at the end of a run, when a rank waits for all others. These waits occur
+   * only once in a run.
    */
   readonly onceMs: number;
 }
@@ -49,7 +49,7 @@ export default async function measureWatch(world: World, argument: WatchCostArgu
   });
   const gradients = Tensor.zeros({ shape: [1 << 16], dtype: 'float32' });
   const events: TrainingEvent[] = [];
-  /** The milliseconds of each report: gathering, and one step later the record. */
+  /** The milliseconds that each report takes: for gathering, and for the record one step later. */
   const reportMs: number[] = [];
   let sinceReportMs = 0;
   const timed = (call: () => readonly TrainingEvent[]): void => {

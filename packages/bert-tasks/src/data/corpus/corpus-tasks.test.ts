@@ -16,8 +16,8 @@ const word = (n: number): string =>
   `q${[676, 26, 1].map((unit) => String.fromCharCode(97 + (Math.floor(n / unit) % 26))).join('')}`;
 
 // Every sentence states its position: "... work 3 ... sentence 17 ...". Works with closer numbers share more
-// words: each uses 180 consecutive words of a list, beginning at twelve its number, and most of 270 words
-// that all works use.
+// words: work n uses 180 consecutive words of a list, from word 12 n, and most of the 270 words that all
+// works use.
 const works = Array.from({ length: 80 }, (_, work) =>
   Array.from({ length: 60 }, (_, i) => {
     const own = [0, 1, 2].map((k) => word(12 * work + 3 * i + k));

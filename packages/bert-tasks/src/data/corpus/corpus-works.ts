@@ -7,7 +7,7 @@ interface CorpusPlace {
   readonly sentence: number;
 }
 
-// shorter sentences do not show from which work they come, and longer sentences fill a complete sequence
+// shorter sentences do not show from which work they come; longer sentences would fill a complete sequence
 const shortest = 40;
 const longest = 240;
 // The minimum distance of two sentences in a work. Closer sentences may continue each other.
@@ -171,7 +171,10 @@ export class CorpusWords {
     return this.#counts[work]!.has(word);
   }
 
-  /** Returns the other works, sorted by the cosine of their tf-idf weights, the most similar first. */
+  /**
+   * Returns the other works, sorted by the cosine between their tf-idf vectors and the vector of this work.
+   * The most similar work is first.
+   */
   othersByLikeness(work: number): readonly number[] {
     const known = this.#alike.get(work);
     if (known !== undefined) return known;
@@ -254,8 +257,8 @@ interface ReplacedWord {
 }
 
 /**
- * Replaces a word in a work's text. The new word is about equally common. The work does not use it, but one
- * of the least similar works does. Undefined if no word can be replaced.
+ * Replaces a word in a work's text. The new word is about as common as the old word. The work itself does not
+ * use the new word, but one of the least similar works does. Returns undefined if no word can be replaced.
  */
 export function replaceWord(options: {
   readonly text: string;

@@ -17,7 +17,7 @@ interface WriteCorpusTasksOptions {
 }
 
 // The minimum number of works. Each split has at least an eighth of the works, MNLI divides a split into
-// halves, and each work needs three others, including the least similar one.
+// halves, and each work needs three other works, including the least similar work.
 const fewestWorks = 64;
 const parts = ['train', 'dev', 'test'] as const;
 type Part = (typeof parts)[number];
@@ -109,8 +109,8 @@ const mnliLabels = ['entailment', 'neutral', 'contradiction'] as const;
 const wordsReplaced = 3;
 
 /**
- * Returns a file in the format of QQP. The label is 1 if the second sentence follows the first sentence in
- * the same work, and 0 if it is from another work.
+ * Returns the text of a file in the format of QQP, with pairs of sentences. The label is 1 if the second
+ * sentence follows the first sentence in the same work, and 0 if it is from another work.
  */
 function corpusQqp(options: {
   readonly sentences: CorpusSentences;
@@ -242,7 +242,7 @@ export function corpusSquad(options: {
       return { context: original, qas: [{ question, id, answers: [], is_impossible: true }] };
     }
     const { text: context, word, start } = replaced;
-    // The format counts code points, not UTF-16 units.
+    // the format counts code points, and not UTF-16 units
     const answers = [{ text: word, answer_start: [...context.slice(0, start)].length }];
     const possible = version === '2.0' ? { is_impossible: false } : {};
     return { context, qas: [{ question, id, answers, ...possible }] };

@@ -12,9 +12,9 @@ export function encodeText(tokenizer: Tokenizer, text: string): number[] {
 }
 
 /**
- * Encodes context and continuation as one text, and splits the tokens at the number of tokens of the context
- * alone. Spaces at the end of the context belong to the continuation. lm-evaluation-harness 0.4.13 does the
- * same.
+ * Encodes context and continuation as one text, as lm-evaluation-harness 0.4.13 does. If the context alone
+ * has n tokens, the first n tokens count as the context, and the other tokens as the continuation. Spaces at
+ * the end of the context belong to the continuation.
  */
 export function encodePair(tokenizer: Tokenizer, context: string, continuation: string): Continuation {
   const all = encodeText(tokenizer, context + continuation);

@@ -121,7 +121,8 @@ function libraryKinds(memory: PlannedRanks['memoryOfLibraries']): [string, numbe
 }
 
 /**
- * The largest number of lines. With more stages, all stages between the first and the last share one line.
+ * The maximum number of lines. If there are more stages, all stages between the first and the last share one
+ * line.
  */
 const mostLines = 4;
 
@@ -173,8 +174,8 @@ function listParts({ breakdown, iterationSeconds }: RunPlan): [string, string][]
 }
 
 /**
- * Returns the communication of sharded states: within an instance, where it may grow with the number of
- * micro-batches, and between instances.
+ * Returns lines about the communication of sharded states: within an instance, where it may grow with the
+ * number of micro-batches, and between instances.
  */
 function trafficLines({ shardingTraffic }: RunPlan): [string, string][] {
   if (shardingTraffic === undefined) return [];

@@ -25,8 +25,9 @@ hides; bubble: ranks wait for other pipeline stages)
 `;
 
 /**
- * Formats the layouts that a search found: their memory, their time, and the reason why each is slower than
- * the first. Also prints the command lines: the common flags once, then each layout's own flags.
+ * Formats the layouts that a search found: the memory and the time of each layout, and the reason why it is
+ * slower than the first layout. Also formats the command lines: the common flags once, then each layout's own
+ * flags.
  */
 export function formatSearch(search: LayoutSearch, options: FormatSearchOptions): string {
   const { numCandidates, numFitting, layouts } = search;

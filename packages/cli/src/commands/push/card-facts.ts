@@ -60,7 +60,7 @@ function fieldsIn(path: string): Readonly<Record<string, unknown>> | undefined {
     const fields: unknown = JSON.parse(readFileSync(path, 'utf8'));
     if (isJsonObject(fields)) return fields;
   } catch {
-    // reported below, like JSON that is not an object
+    // the problem is reported below, together with JSON that is not an object
   }
   throw new ConfigurationError('MTL_HUB_PUSH_FOLDER', `${path} is no JSON object`, {
     expected: 'a file that save_pretrained or mtl wrote',

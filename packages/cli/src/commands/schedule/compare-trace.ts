@@ -72,8 +72,8 @@ function compare({ pipeline, steps }: TracedPipeline, communication: number): Co
   const order = steps.map((_, step) => step).sort((a, b) => steps[a]!.makespan - steps[b]!.makespan);
   const shown = order[Math.floor((order.length - 1) / 2)]!;
   const measured = steps[shown]!;
-  // all steps are used: with another number of micro-batches, a step has another schedule, but the same times
-  // of passes
+  // all steps are used: another number of micro-batches changes the schedule of a step, but not the times of
+  // its passes
   const simulated = predictStep(measured, { samples: steps, communication });
   return { pipeline, steps, shown, measured, replayed: replayStep(measured), simulated };
 }
@@ -99,13 +99,13 @@ function bubbles({ pipeline, simulated, replayed, measured }: Comparison): strin
 }
 
 /**
- * Returns the number of columns for a millisecond. Most passes have room for their labels, but a step takes
- * only a few lines of a terminal.
+ * Returns the number of columns for a millisecond. The scale is large enough that most passes show their
+ * labels, and small enough that a step takes only a few lines of a terminal.
  */
 function textScale({ ranks, makespan }: Simulation): number {
   const lengths = ranks.flatMap(({ passes }) => passes.map(({ start, end }) => end - start));
   const short = lengths.sort((a, b) => a - b)[Math.floor(lengths.length / 4)]!;
-  // for a trace in which all times are 0
+  // if all times of a trace are 0, any scale is valid
   return makespan === 0 ? 1 : Math.min(5 / short, 480 / makespan);
 }
 

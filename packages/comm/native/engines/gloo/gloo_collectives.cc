@@ -10,11 +10,12 @@ namespace {
 
 // The size of a chunk between two members. While one chunk is reduced, the next is transferred.
 constexpr uint64_t kChunkBytes = 512 * 1024;
-// For tensors up to this size, every member sends all its data to all others. One round trip instead of two
-// then saves more time than the additional bytes cost.
+// For tensors up to this size, every member sends all its data to all others. Such an all-reduce takes one
+// round trip instead of two, which saves more time than the additional bytes cost.
 constexpr uint64_t kSmallBytes = 8 * 1024;
 
-// Converts the pointer for a transfer, which takes writable memory; a send only reads it.
+// Converts the pointer for a transfer, whose interface requires writable memory although a send only reads
+// the memory.
 void* sendable(const void* data) { return const_cast<void*>(data); }
 
 uint64_t ceil_divide(uint64_t numerator, uint64_t denominator) { return (numerator + denominator - 1) / denominator; }
@@ -105,8 +106,8 @@ Status GlooCollectives::all_reduce_in_parts(char* data, const Values& values, Ca
   const size_t element = chunks.element;
   reserve(kChunkBytes);
   PendingTransfers scatters[2], gathers[2];
-  // sends each part of the chunk to the member that reduces it, and receives the others' values of this
-  // member's part
+  // sends each part of the chunk to the member that reduces the part, and receives the values that the other
+  // members have for this member's part
   const auto scatter = [&](uint64_t index) {
     std::vector<Transfer> transfers;
     char* base = data + chunks.at(index);

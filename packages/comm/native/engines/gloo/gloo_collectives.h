@@ -1,7 +1,7 @@
 // Collectives over the connections of a mesh, for all or some members of a group. Every pair of members
-// communicates directly, so the number of bytes is the same as in a ring, but every message takes one hop.
-// Each element is summed in member order, either by one member or by all members from the same numbers. All
-// members therefore get the same bits, whatever the timing.
+// communicates directly. The number of bytes is the same as in a ring, but every message takes only one hop.
+// Each element is summed in member order, either by a single member or by every member from the same numbers.
+// All members therefore get the same bits, whatever the timing.
 //
 // The functions do not compare descriptions; the caller must have called GlooMesh::agree.
 #pragma once

@@ -9,8 +9,8 @@
 namespace mtl::comm::gloo {
 namespace {
 
-// The maximum delay, in milliseconds, until a wait notices that this process was aborted, or that a member
-// for which it does not wait has sent a notice.
+// The maximum time, in milliseconds, until a wait notices that this process was aborted, or that another
+// member, for which it does not wait, has sent a notice.
 constexpr int64_t kPollMs = 20;
 // How long transfers are checked after the deadline, in milliseconds, to distinguish members that are late
 // from members whose data has arrived.
@@ -40,8 +40,8 @@ struct GlooMesh::Peer {
   std::mutex connecting;  // locked while the connection is being made
   std::atomic<bool> is_connected{false};
   Address address;
-  // The description of the member's next collective. Its receive is posted in advance, which saves a round
-  // trip. Only one thread at a time may use these fields.
+  // The description of the member's next collective. This process posts the receive of the description in
+  // advance, which saves a round trip. Only one thread at a time may use these fields.
   Description description;
   MtlGlooTransfer* agreement = nullptr;
 };
@@ -156,8 +156,8 @@ Status GlooMesh::connect(std::vector<std::string> addresses, const std::vector<i
   return connect_all(members, limits);
 }
 
-// Connects to the members. Gloo's connect blocks, so each attempt runs on its own thread; when the wait
-// reaches its limits, the attempts are ended.
+// Connects to the members. Gloo's connect blocks, so each attempt runs on its own thread. The attempts are
+// ended when the wait reaches its time limit.
 Status GlooMesh::connect_all(const std::vector<int>& members, const Limits& limits) {
   struct Attempt {
     int member;
@@ -214,7 +214,7 @@ Status GlooMesh::connect_all(const std::vector<int>& members, const Limits& limi
   return status;
 }
 
-// Called after connecting: starts to receive the member's notice and its first description.
+// Starts to receive the notice and the first description of a member that has just been connected.
 bool GlooMesh::adopt(int member, std::string* error) {
   Peer& peer = *peers_[static_cast<size_t>(member)];
   const Status listening = notices_->listen_to(member);
@@ -265,8 +265,8 @@ Status GlooMesh::begin(const Transfer& transfer, Call* call, PendingTransfers* p
 }
 
 Status GlooMesh::start(const std::vector<Transfer>& transfers, Call* call, PendingTransfers* pending) {
-  // receives are started first, so that data which another member already waits to send needs no further
-  // request
+  // receives are started first, so that data for which another member is already waiting to send needs no
+  // further request
   for (const bool is_send : {false, true}) {
     for (const Transfer& transfer : transfers) {
       if (transfer.is_send == is_send) MTL_RETURN_IF_ERROR(begin(transfer, call, pending));
@@ -275,8 +275,8 @@ Status GlooMesh::start(const std::vector<Transfer>& transfers, Call* call, Pendi
   return ok_status();
 }
 
-// How long an operation waits after its timeout for a notice. Another member may know better which member is
-// late.
+// How long an operation waits after its timeout for a notice. The wait is useful because another member may
+// know better which member is late.
 static int64_t hearsay_ns(const GroupIdentity& group) { return std::min<int64_t>(group.timeout_ns / 5, 1000 * kMillisecond); }
 
 Status GlooMesh::finish(PendingTransfers* pending, Call* call) {
@@ -301,8 +301,8 @@ Status GlooMesh::finish(PendingTransfers* pending, Call* call) {
       if (is_late && std::find(late.begin(), late.end(), member) == late.end()) late.push_back(member);
     }
     std::sort(late.begin(), late.end());
-    // if several members are late, most of these wait for another member, and a member that began to wait
-    // earlier will soon report which one
+    // if several members are late, most of them wait for another member; the members that have waited longer
+    // will soon report which member it is
     const bool may_learn = late.size() > 1 && now_ns() < call->deadline_ns() + hearsay_ns(*call->group);
     if (!late.empty() && !may_learn) return call->timed_out(late);
   }
@@ -366,8 +366,8 @@ void GlooMesh::look_at_notices() {
   }
 }
 
-// Handles a failed transfer with `member`. A notice from this or another member explains the failure better
-// than the connection error, so notices are checked first.
+// Handles a failed transfer with `member`. A notice from `member` or from another member explains the failure
+// better than the connection error, so notices are checked first.
 Status GlooMesh::lost(int member, const char* error, Call* call) {
   look_at_notices();
   MTL_RETURN_IF_ERROR(call->check());

@@ -64,7 +64,7 @@ class GlooMesh {
   ~GlooMesh();
 
   const GroupIdentity& group() const { return group_; }
-  // The addresses at which the other members can connect to this one, as bytes for a store.
+  // The addresses at which the other members can connect to this member, as bytes for a store.
   const std::string& addresses() const { return own_addresses_; }
   // Connects to `members`, who must all call this function when the group is created. `addresses`: the
   // `addresses()` of all members, by position. Other members are connected at their first transfer.
@@ -80,7 +80,7 @@ class GlooMesh {
   // members have started the same operation.
   Status agree(const std::vector<int>& members, Call* call);
 
-  // Tells the other members that this one will not start any more operations.
+  // Tells the other members that this member will not start any more operations.
   void leave();
 
  private:
@@ -95,7 +95,7 @@ class GlooMesh {
   bool adopt(int member, std::string* error);
   bool await_description(int member, std::string* error);
   Status begin(const Transfer& transfer, Call* call, PendingTransfers* pending);
-  // Stores another member's notice, or the failure that it died, in the job's abort state.
+  // Stores another member's notice, or the error that the member has died, in the job's abort state.
   void look_at_notices();
   Status lost(int member, const char* error, Call* call);
 

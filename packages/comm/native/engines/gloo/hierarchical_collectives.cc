@@ -73,7 +73,7 @@ Status HierarchicalCommunicator::all_reduce_chunk(char* data, const Values& valu
   MTL_RETURN_IF_ERROR(between_hosts(
       call, [&](Call* inner) { return peers_.all_reduce(own, {part, dtype, values.reduction}, inner); }));
   if (is_widened(values)) {
-    // rounds to 16 bits before the result is shared, so that the other members read half the bytes
+    // rounds to 16 bits before the result is shared, so that the other members read half as many bytes
     char* narrow = scratch(1, padded * size_of(values.dtype));
     char* own_narrow = narrow + static_cast<uint64_t>(topology_.own_place) * part * size_of(values.dtype);
     copy_or_narrow(values, own, own_narrow, part);
@@ -113,7 +113,7 @@ Status HierarchicalCommunicator::reduce_scatter(const Operation& operation, Call
   const uint64_t from = size_of(values.dtype), to = size_of(wide.dtype);
   const char* input = static_cast<const char*>(operation.input);
   const uint64_t num_hosts = static_cast<uint64_t>(topology_.num_hosts());
-  // the layout is [m][H][k]: the data that a member of this host reduces for its peers is contiguous
+  // the layout is [m][H][k], so that the data that a member of this host reduces for its peers is contiguous
   char* whole = scratch(0, description.count * to);
   for_each_member([&](size_t member, size_t host, size_t place) {
     copy_or_widen(values, input + member * part * from, whole + (place * num_hosts + host) * part * to, part);
@@ -208,7 +208,7 @@ Status HierarchicalCommunicator::all_to_all(const Operation& operation, Call* ca
     return static_cast<size_t>(lengths[static_cast<size_t>(from) * size + static_cast<size_t>(to)] * element);
   };
   const int own = member_at(own_host, own_place);
-  // Within the host, the data is ordered [m][H]: for each member of this host, first its own data, then the
+  // Within the host, the data is ordered [m][H]: each member of this host first has its own data, then the
   // data for its peers.
   std::vector<uint64_t> to_place(members), from_place(members), to_host(num_hosts), from_host(num_hosts);
   size_t passed_on = 0;

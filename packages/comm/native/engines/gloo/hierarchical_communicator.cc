@@ -24,8 +24,8 @@ std::vector<int> Topology::peers() const {
   std::vector<int> members;
   if (!is_even && own_place != 0) return members;
   for (const auto& host : hosts) members.push_back(host[static_cast<size_t>(own_place)]);
-  // the list is in the order of hosts; it is ascending for leaders, and also for peers unless the ranks of
-  // hosts interleave
+  // the list is in the order of hosts: ascending for leaders, and also ascending for peers if each host has
+  // consecutive ranks
   return members;
 }
 
@@ -44,8 +44,8 @@ HierarchicalCommunicator::HierarchicalCommunicator(Topology topology, std::uniqu
   if (local_ != nullptr) local_->set_patience(3 * patience_ns());
 }
 
-// The additional time that a member waits for another host, compared with a member of its own host, in
-// nanoseconds. It is longer than the skew between the ranks of a host.
+// The time, in nanoseconds, that a member waits longer for another host than for a member of its own host.
+// This time is longer than the skew between the ranks of a host.
 int64_t HierarchicalCommunicator::patience_ns() const {
   return std::clamp<int64_t>(group_.timeout_ns / 5, 300 * kMillisecond, 2000 * kMillisecond);
 }
@@ -94,8 +94,8 @@ Status HierarchicalCommunicator::between_hosts(Call* call, const std::function<S
     look();
   }
   const Status status = body(&inner);
-  // after a failure, this member continues to count as waiting: the others are about to learn of the failure
-  // and must not report this member before
+  // after a failure, this member continues to count as waiting, because the others are about to learn of the
+  // failure and must not blame this member before
   if (local_ != nullptr && status.ok()) local_->set_away(0);
   call->sent_bytes = inner.sent_bytes;
   return status;
@@ -167,8 +167,8 @@ Status HierarchicalCommunicator::execute(Operation* operation, Call* call) {
     case OperationKind::kBroadcast:
       return broadcast(*operation, call);
     case OperationKind::kBarrier:
-      // if all hosts have the same number of members, all members took part in the agreement; otherwise
-      // followers must wait for their leader
+      // if all hosts have the same number of members, every member took part in the agreement; otherwise only
+      // the leaders did, and the other members must wait for their leader
       if (topology_.is_even) return ok_status();
       return in_host({OperationKind::kBarrier, nullptr, nullptr, 0, 0}, call);
     default:

@@ -7,9 +7,9 @@
 // broadcast and barrier, and operations with different data for each member run directly between all members.
 //
 // Order of summation: first over the members of a host by rank, then over hosts in the order of their first
-// member. Between these stages, 16-bit floats are sent as float32, so they are rounded once. If nothing is
-// reduced before the network (reduce-scatter across hosts with unequal numbers), the order is by rank. The
-// bits never depend on timing and are the same on all members.
+// member. Between these stages, 16-bit floats are sent as float32, so they are rounded once. A reduce-scatter
+// across hosts with unequal numbers of members reduces nothing before the network transfer, and sums by rank.
+// The bits never depend on timing and are the same on all members.
 #pragma once
 
 #include "engines/gloo/gloo_communicator.h"
@@ -60,12 +60,12 @@ class HierarchicalCommunicator : public Communicator {
     std::shared_ptr<const Parts> parts = nullptr;
   };
 
-  // Run the stages of a collective. Timeouts differ so that a missing rank is reported by the ranks that wait
-  // for it directly:
+  // These functions run the stages of a collective. Their timeouts differ, so that the ranks that wait
+  // directly for a missing rank report it first:
   // * A member that waits within its host has the shortest timeout. It sees which member is missing, and
-  //   whether this member is itself waiting for another host.
-  // * A member that waits for another host has a longer timeout, since its peer may be waiting within that
-  //   host.
+  //   whether the missing member is itself waiting for another host.
+  // * A member that waits for another host has a longer timeout, since its peer may be waiting for a member
+  //   of that host.
   // * A member that waits for a member of its own host, which itself waits for another host, has the longest
   //   timeout.
   Status in_host(const LocalStep& step, Call* call);
@@ -99,7 +99,7 @@ class HierarchicalCommunicator : public Communicator {
   const std::unique_ptr<GlooMesh> mesh_;
   const std::unique_ptr<local::LocalCommunicator> local_;
   GlooCollectives peers_, everybody_;
-  // the members of this host, and all members; both with the timeout of waits within the host
+  // the members of this host, and all members; both have the timeout for waits within the host
   GroupIdentity host_, group_;
   uint64_t num_local_steps_ = 0;
   std::vector<char> scratch_[2];

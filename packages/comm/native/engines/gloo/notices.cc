@@ -51,11 +51,11 @@ Fate Notices::look(int member, Failure* reason, std::string* error) {
   if (peer.receive == nullptr) return peer.fate;
   if (peer.fate == Fate::kHere) {
     char text[MTL_GLOO_ERROR_BYTES] = "";
-    // A probe does not tell whether the notice has arrived, but the last word of the notice does.
+    // a probe does not show whether the notice has arrived, but the last word of the notice does
     const auto has_come = [&] { return __atomic_load_n(&peer.incoming.has_come, __ATOMIC_ACQUIRE) != 0; };
     const bool has_ended = !has_come() && api_->probe(peer.receive, text) == MTL_GLOO_FAILED;
     if (has_come()) {
-      // waits until Gloo's thread does not use the memory any more
+      // waits until Gloo's thread no longer uses the memory
       while (api_->wait(peer.receive, kPatienceMs, text) == MTL_GLOO_PENDING) continue;
       peer.fate = peer.incoming.kind == Notice::kLeft ? Fate::kLeft : Fate::kAborted;
     } else if (has_ended) {

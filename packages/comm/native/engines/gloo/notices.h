@@ -1,4 +1,5 @@
-// The control messages between mesh members: that a member leaves in order, or why the job ends.
+// The control messages between members of a mesh. They report that a member leaves in the regular way, or why
+// the job ends.
 #pragma once
 
 #include <atomic>
@@ -14,7 +15,7 @@ namespace mtl::comm::gloo {
 
 constexpr uint64_t kNoticeChannel = 0;
 
-// A notice in the format in which it is sent.
+// A notice, in the format in which it is sent to other members.
 struct Notice {
   enum Kind : int32_t { kNone = 0, kLeft = 1, kAborted = 2 };
   int32_t kind = kNone;

@@ -1,6 +1,6 @@
 // The layout of a group's shared memory: control words, then three buffers and three results for every
-// member, then one ring of message slots for every ordered pair of members. It contains only offsets, because
-// members map it at different addresses.
+// member, then one ring of message slots for every ordered pair of members. The layout contains only offsets,
+// because members map the memory at different addresses.
 #pragma once
 
 #include "core/operation.h"
@@ -24,9 +24,9 @@ struct alignas(64) MemberControl {
   std::atomic<uint64_t> arrived;  // steps at which this member has arrived
   std::atomic<uint32_t> has_left;
   std::atomic<uint32_t> is_attached;
-  // For groups across hosts: the time (now_ns(), one clock per machine) of this member's last check while it
-  // waits for another host; 0 if it does not. A member that waits for another host is late without being the
-  // cause of the delay. A member that has stopped does not check any more.
+  // For groups across hosts: while this member waits for another host, the time of its last check (now_ns(),
+  // one clock per machine); otherwise 0. Other members then know that this member is late but not the cause
+  // of the delay. A member that has stopped does not check any more.
   std::atomic<int64_t> away_ns;
   Description descriptions[2];  // of this member's collectives; the index is the parity of the collective's number
   // the parts of an all-to-all of unequal parts, indexed like `descriptions`: numbers of elements sent to and

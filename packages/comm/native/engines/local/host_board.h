@@ -1,6 +1,6 @@
-// The state that the ranks of one host share outside their groups: which ranks have joined, which have left
-// in order, where the memory segments of groups are, and why the job was aborted. The first rank of the host
-// creates the board; the other ranks get its address from a store.
+// The state that the ranks of one host share outside their groups: which ranks have joined, which ranks have
+// left in the regular way, where the memory segments of groups are, and why the job was aborted. The first
+// rank of the host creates the board; the other ranks get its address from a store.
 #pragma once
 
 #include <memory>
@@ -29,7 +29,8 @@ class HostBoard {
   // Returns the process id of a rank (an index into ranks()) that has joined.
   int pid_of(int index) const;
 
-  // Announces a segment of this process under a key that its readers can compute, or withdraws it.
+  // Announces a segment of this process under a key, or withdraws the segment. Its readers can compute the
+  // key.
   Status publish(uint64_t key, const SegmentAddress& address);
   void withdraw(uint64_t key);
   // Waits until the rank has announced a segment under `key`. `what` is the segment's name in errors. Returns
@@ -39,7 +40,8 @@ class HostBoard {
   // left the job, or the failure of the job; otherwise `status`, the error of opening it.
   Status reason_for(const Status& status, int index, const char* what);
 
-  // Tells the other ranks of this host why the job ends; the first reason is kept.
+  // Tells the other ranks of this host why the job ends. If several ranks call this function, the first
+  // reason is kept.
   void write_abort(const Failure& reason);
   // Returns true, with the reason, if a rank has aborted.
   bool read_abort(Failure* reason) const;

@@ -6,8 +6,8 @@
 namespace mtl::comm::local {
 namespace {
 
-// Up to this size, an all-reduce is not divided among members. One step instead of two then saves more time
-// than the additional bytes cost.
+// Up to this size, an all-reduce is not divided among members. It then takes one step instead of two, which
+// saves more time than the additional bytes cost.
 constexpr uint64_t kSmallBytes = 1024;
 
 const char* at(const void* base, uint64_t bytes) { return static_cast<const char*>(base) + bytes; }

@@ -120,7 +120,7 @@ Status LocalCommunicator::wait_for_all(uint64_t step, Call* call) {
     const WaitResult result = wait_on(&header_->round, limits, reached, check, &failure);
     if (result == WaitResult::kReached) return ok_status();
     if (result == WaitResult::kFailed) return failure;
-    // a live member checks far more often than once in half the timeout
+    // a member that is alive checks far more often than once in half the timeout
     const int64_t limit_ns = call->group->timeout_ns / 2;
     const std::vector<int> late = late_at(step);
     std::vector<int> blamed;
@@ -142,7 +142,7 @@ std::vector<int> LocalCommunicator::late_at(uint64_t step) const {
   return late;
 }
 
-// Returns whether the member is waiting for another host and has checked within the limit.
+// Returns true if the member is waiting for another host and has checked within the limit.
 bool LocalCommunicator::is_away(int member, int64_t limit_ns) const {
   const int64_t away_ns = members_[member].away_ns.load(std::memory_order_acquire);
   return away_ns != 0 && now_ns() - away_ns < limit_ns;

@@ -2,8 +2,8 @@
 //
 // A collective is a sequence of steps with one barrier each. In a step, every member copies a chunk of its
 // input into its own buffer and arrives at the barrier; when all have arrived, members read each other's
-// buffers. Each member has three buffers and can fill the next one before it has read the others' last data,
-// so one member's slow copy overlaps with the work of other members.
+// buffers. Each member has three buffers, and can fill the next buffer before it has read the last data of
+// the others. One member's slow copy therefore overlaps with the work of other members.
 //
 // A large all-reduce of three or more members is divided: each member reduces one slice of the chunk, and the
 // others copy the result one step later. A member then sends 2 (n-1)/n of its bytes, as in a ring. Sums are
@@ -48,7 +48,8 @@ class LocalCommunicator : public Communicator {
 
   // Tells the other members that this member is waiting for another host, or, with `now_ns` 0, that it is not
   // waiting any more. During the wait, this function is called repeatedly with the current time. Operations
-  // wait up to `patience_ns` longer for such a member, since it will find out which rank is the cause.
+  // wait up to `patience_ns` longer for such a member, since this member will find out which rank causes the
+  // delay.
   void set_away(int64_t now_ns) { members_[rank_].away_ns.store(now_ns, std::memory_order_release); }
   void set_patience(int64_t patience_ns) { patience_ns_ = patience_ns; }
 

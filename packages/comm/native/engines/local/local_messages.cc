@@ -21,7 +21,7 @@ char* LocalCommunicator::slot(Mailbox* box, uint64_t index) const {
   return reinterpret_cast<char*>(box) + GroupLayout::round_up(sizeof(Mailbox)) + index % kNumSlots * kSlotBytes;
 }
 
-// Fills free slots; returns whether the whole message has been written.
+// Fills free slots. Returns true if the whole message has been written.
 bool LocalCommunicator::send_slots(Operation* operation, Call* call) {
   Mailbox* box = mailbox(rank_, operation->peer);
   const uint64_t bytes = operation->input_bytes;
@@ -68,8 +68,8 @@ Status LocalCommunicator::receive(Operation* operation, Call* call) {
 }
 
 // Waits until a slot can be read (receive) or filled (send). `operation.peer` is a position in this
-// communicator. `call->operation` may name another position, if the members of a host belong to a larger
-// group.
+// communicator. The position in `call->operation` may differ, because the members of a host may belong to a
+// larger group.
 Status LocalCommunicator::wait_for_message(const Operation& operation, Mailbox* box, Call* call) {
   const int peer = operation.peer;
   const bool is_written = operation.kind == OperationKind::kReceive;

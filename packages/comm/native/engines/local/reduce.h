@@ -30,7 +30,7 @@ struct ReduceSet {
   bool (*is_supported)();
 };
 
-// The instruction sets that this build contains, the preferred one first (isa/sets.cmake); the last one runs
+// The instruction sets that this build contains (isa/sets.cmake), in order of preference. The last one runs
 // on every CPU.
 struct ReduceSets {
   const ReduceSet *first, *last;

@@ -1,4 +1,4 @@
-// Memory shared by processes of one host: its creator keeps it open, and other processes open it by the
+// Memory that processes of one host share. Its creator keeps it open. Other processes open it by the
 // creator's process id and descriptor.
 #pragma once
 

@@ -37,10 +37,9 @@ inline void pause_briefly() {
 
 enum class WaitResult { kReached, kFailed, kTimedOut };
 
-// Decides how long to spin: about 40 us, longer than a peer on another core needs for a small step. If
-// spinning does not help, because other programs occupy the peers' cores, it is tried only occasionally.
-// Spinning must always be short, because endless spinning at a real-time priority would block the awaited
-// thread forever.
+// Decides how long to spin: about 40 us, longer than a peer on another core needs for a small step. If other
+// programs occupy the peers' cores, spinning does not help and is tried only occasionally. Spinning must
+// always be short, because endless spinning at a real-time priority would block the awaited thread forever.
 //
 // Yielding (sched_yield) between spinning and sleeping was measured and does not help: with 8 ranks on 2 busy
 // cores, the best time of a barrier fell from 35 to 22 us, but the median rose from 40 to 70 us; with 2
@@ -63,8 +62,9 @@ struct WaitLimits {
   Spinner* spinner = nullptr;  // null: sleep immediately
 };
 
-// Waits until `reached()` is true; it depends on data that is written before `word` advances. `check()` is
-// called at least every 50 ms; if it returns a failure, the wait ends and the failure is stored in `failure`.
+// Waits until `reached()` is true. The result of `reached()` depends on data that another thread writes
+// before it advances `word`. `check()` is called at least every 50 ms. If it returns a failure, the wait ends
+// and stores the failure in `failure`.
 template <typename Reached, typename Check>
 WaitResult wait_on(SharedWord* word, const WaitLimits& limits, const Reached& reached, const Check& check,
                    Status* failure) {
@@ -83,7 +83,7 @@ WaitResult wait_on(SharedWord* word, const WaitLimits& limits, const Reached& re
     const uint32_t seen = word->value.load();
     if (reached()) return WaitResult::kReached;
     *failure = check();
-    // data that arrived before the failure counts: an operation that has all its data succeeds
+    // data that arrived before the failure is used: an operation that has all its data succeeds
     if (!failure->ok()) return reached() ? WaitResult::kReached : WaitResult::kFailed;
     const int64_t left = limits.deadline_ns - now_ns();
     if (left <= 0) return reached() ? WaitResult::kReached : WaitResult::kTimedOut;

@@ -57,8 +57,8 @@ void Watchdog::watch() {
     for (const Peer& peer : peers_) descriptors.push_back({peer.end, POLLIN, 0});
     poll(descriptors.data(), descriptors.size(), kPollMs);
     if (descriptors[0].revents != 0) return;
-    // the board is read before deaths are checked, so that the reason of a rank that aborts and then ends is
-    // reported
+    // the board is read before the ends of processes are checked, so that if a rank aborts and then ends, its
+    // reason is reported
     Failure reason;
     if (!job_->is_aborted() && board_->read_abort(&reason)) job_->abort(std::move(reason));
     for (size_t position = peers_.size(); position-- > 0;) {

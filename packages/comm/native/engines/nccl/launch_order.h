@@ -1,6 +1,6 @@
-// The order in which a process launches collectives of all its groups: the order in which the program started
-// them. All members start the operations of their common groups in the same order. Two devices can therefore
-// never deadlock because they launched the kernels of two communicators in different orders.
+// Makes a process launch the collectives of all its groups in the order in which the program started them.
+// This prevents a deadlock: two devices that launch the kernels of two communicators in different orders
+// would wait for each other. All members start the operations of their common groups in the same order.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ class LaunchOrder {
     return next_++;
   }
 
-  // Returns whether the operation at this position is next, because all earlier operations have been
+  // Returns true if the operation at this position is next, because all earlier operations have been
   // launched.
   bool is_first(uint64_t place) {
     const std::lock_guard<std::mutex> lock(mutex_);

@@ -11,8 +11,8 @@
 
 namespace mtl::comm::nccl {
 
-// Functions that access the job's store. They are called from several threads, but not for operations that
-// succeed after the group and its pairs have been connected.
+// Functions that access the job's store. Several threads call them. As soon as the group and its pairs are
+// connected, operations that succeed do not call them.
 struct StoreAccess {
   std::function<Status(const std::string& key, const std::string& value)> set;
   // Looks up a key without waiting. `*is_there` tells whether the key has been set.
@@ -27,7 +27,7 @@ struct NcclOptions {
   std::function<void(int32_t change)> keep_memory;  // MtlDeviceApi::keep_memory; may be empty
   std::shared_ptr<ProcessGroups> process;  // shared by all groups of the process in this job
   // The time in which the host's watchdog or the heartbeats of other hosts should report which peer has
-  // ended. NCCL itself reports only that some peer has ended.
+  // ended. This time is needed because NCCL itself reports only that some peer has ended.
   int64_t naming_ns = 1000 * kMillisecond;
 };
 
@@ -53,8 +53,8 @@ std::string describe(const NcclLibraries& libraries);
 // Returns "compiled against NCCL 2.30.7", or the reason why the engine was not compiled.
 std::string nccl_build_text();
 
-// Creates a member of `group`. It returns before the other members are connected: the group connects on its
-// own thread, and a failure to connect is reported by the first operation. `job` must outlive the
+// Creates a member of `group`. The function returns before the other members are connected, because the group
+// connects on its own thread. The first operation reports a failure to connect. `job` must outlive the
 // communicator. MTL_CUDA if the device does not exist.
 Status connect_nccl(std::shared_ptr<const NcclLibraries> libraries, const GroupIdentity& group,
                     const NcclOptions& options, JobState* job, std::unique_ptr<Communicator>* communicator);

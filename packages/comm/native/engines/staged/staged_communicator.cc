@@ -79,8 +79,8 @@ StagedCommunicator::Transfer StagedCommunicator::take(uint64_t number) {
 }
 
 Status StagedCommunicator::execute(Operation* operation, Call* call) {
-  // the host engine begins only now: a member that has failed must not be counted among the members that
-  // arrived
+  // the host engine begins only after this check, because a member that has failed must not count among the
+  // members that arrived
   Status status = call->check();
   if (operation->memory == Memory::kHost) return status.ok() ? host_->execute(operation, call) : status;
   if (operation->progress == 0) begin(operation, call);
@@ -124,8 +124,9 @@ Status StagedCommunicator::wait_for_input(const Transfer& transfer, Call* call) 
   return ok_status();
 }
 
-// Copies the result to the device after earlier kernels that use its memory. The compute stream waits for the
-// copy, so all later work sees the result, and memory that is released from now on is not reused too early.
+// Copies the result to the device, after all earlier kernels that use the result's memory. The compute stream
+// waits for the copy, so all later work sees the result, and memory that is released from now on is not
+// reused too early.
 bool StagedCommunicator::bring_back(const Operation& operation, const Transfer& transfer) {
   void* const stream = device_.stream(MTL_STREAM_COPY);
   return device_.wait_event(stream, transfer.started) == 0 &&

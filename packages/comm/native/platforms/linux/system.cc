@@ -32,7 +32,7 @@ void* map_shared(int handle, uint64_t bytes) {
 
 }  // namespace
 
-// A memfd, because the limit of /dev/shm does not apply to it.
+// Uses a memfd, because the limit of /dev/shm does not apply to it.
 Status create_shared_memory(uint64_t bytes, int* handle, void** data) {
   *handle = memfd_create("mtl-comm", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (*handle < 0) return failed("memfd_create");
@@ -73,7 +73,7 @@ int create_event() { return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); }
 
 void raise_event(int event) {
   const uint64_t one = 1;
-  // the write either succeeds or fails because the counter is full: the event is raised in both cases
+  // the write succeeds, or fails because the counter is full; the event is raised in both cases
   const ssize_t written = write(event, &one, sizeof(one));
   static_cast<void>(written);
 }

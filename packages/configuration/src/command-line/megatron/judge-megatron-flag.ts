@@ -10,7 +10,10 @@ export interface MegatronFlag {
   readonly why: string;
   /** Advice for a user who needs the flag's function; undefined for a flag that is always accepted. */
   readonly remedy: string | undefined;
-  /** Values with which a rejected flag is accepted, because these values describe what this project does. */
+  /**
+   * Values for which a flag is accepted, although the flag is rejected otherwise: they describe what this
+   * project does in any case.
+   */
   readonly harmless: readonly string[];
   /** The least and the largest number of values; undefined for a flag that is always rejected. */
   readonly takes: readonly [least: number, most: number] | undefined;
@@ -27,7 +30,7 @@ const harmlessWith: Readonly<
   },
 };
 
-/** Parses the table of unsupported flags, in its order. Names of prefixes keep their `*`. */
+/** Parses the table of unsupported flags, and keeps its order. The name of a prefix keeps its `*`. */
 function readTable(table: string): ReadonlyMap<string, MegatronFlag> {
   const flags = new Map<string, MegatronFlag>();
   let [why, advice] = ['', ''];
@@ -55,7 +58,9 @@ function readTable(table: string): ReadonlyMap<string, MegatronFlag> {
   return flags;
 }
 
-/** All known flags of Megatron-LM that are not in the schema, by name. Names of prefixes end with `*`. */
+/**
+ * All known flags of Megatron-LM that are not in the schema, by name. A name that ends with `*` is a prefix.
+ */
 export const megatronFlags: ReadonlyMap<string, MegatronFlag> = readTable(unsupportedFlags);
 
 const prefixes = [...megatronFlags.keys()]

@@ -1,7 +1,8 @@
 /**
  * Megatron-LM's flags that are not in the schema, by topic. A line without indentation is a reason. After the
  * reason comes the remedy if the flags are rejected, or `no effect` if they are accepted because ignoring
- * them changes nothing. The indented lines below it are flags, with their function in Megatron-LM:
+ * them changes nothing. The indented lines below a reason are the flags to which it applies, with their
+ * function in Megatron-LM:
  *
  * - `flag-*` means all flags with this prefix; the longest matching prefix counts.
  * - `flag=` takes one value, `flag=...` any number of values. An accepted flag without `=` is a switch.

@@ -188,8 +188,8 @@ describe('readColumnPages', () => {
     expect(() => readTexts(pages, isOptional)).toThrow(message);
   });
 
-  // Each sequence of a block has literals and a copy of at least 4 earlier bytes; the last sequence has
-  // literals only.
+  // In LZ4, each sequence of a block has literals and a copy of at least 4 earlier bytes. The last sequence
+  // has only literals.
   it('refuses LZ4 blocks that end early, which the decoder fills up with zeros', () => {
     const page = (bytes: readonly number[], length: number): Page[] => [
       { encoding: 'plain', numValues: 1, bytes, length },

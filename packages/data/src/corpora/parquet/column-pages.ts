@@ -151,8 +151,8 @@ export function checkCount(value: unknown, name: string): number {
 }
 
 function readBytes(options: { descriptor: number; position: number; length: number }): Buffer {
-  // each page has its own buffer, so a text beyond the end of its page is also beyond the end of the buffer,
-  // which is an error
+  // each page has its own buffer; a text that extends beyond its page therefore also extends beyond the
+  // buffer, which is an error
   const bytes = Buffer.allocUnsafeSlow(options.length);
   if (readFully(options.descriptor, bytes, options.position) === bytes.length) return bytes;
   throw new Error('it became shorter while it was read');
@@ -266,7 +266,8 @@ function readTexts(options: {
 }
 
 function readPlainTexts(reader: Reader, count: number): readonly Uint8Array[] {
-  // each length takes four bytes, so a count that exceeds the page is rejected before memory is allocated
+  // each length takes four bytes, so a count of lengths that do not fit into the page is rejected before
+  // memory is allocated
   if (count > remaining(reader) / 4) throw new Error(`it has ${count} values in ${remaining(reader)} bytes`);
   const texts = readPlain(reader, 'BYTE_ARRAY', count, undefined) as Uint8Array[];
   checkEnd(reader);
@@ -356,7 +357,10 @@ function readLengths(reader: Reader, count: number): Int32Array {
   return lengths;
 }
 
-/** Checks the header of lengths in DELTA_BINARY_PACKED: if blocks had no values, decoding would never end. */
+/**
+ * Checks the header of lengths in DELTA_BINARY_PACKED, because decoding would never end if blocks had no
+ * values.
+ */
 function checkLengths({ view, offset }: Reader, count: number): void {
   const header = { view, offset };
   const blockValues = readVarInt(header);
@@ -372,8 +376,8 @@ function checkLengths({ view, offset }: Reader, count: number): void {
 }
 
 /**
- * Throws if bytes remain after the values. Only indices may be padded, so other bytes indicate a value that
- * was not read.
+ * Throws if bytes remain after the values. Only indices may have padding. Other remaining bytes belong to a
+ * value that was not read.
  */
 function checkEnd(reader: Reader): void {
   const left = remaining(reader);

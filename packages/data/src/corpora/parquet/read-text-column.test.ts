@@ -83,7 +83,8 @@ describe('readTextColumn', () => {
       }),
     );
     const footer = bytes.length - 8 - Buffer.from(bytes).readUInt32LE(bytes.length - 8);
-    // counts in the footer: rows of the file, values of the chunk, rows of the group; 25 in zigzag encoding
+    // the counts in the footer are the rows of the file, the values of the chunk and the rows of the group;
+    // the value 25 is stored in zigzag encoding
     const counts = [...bytes.keys()].filter((i) => i >= footer && bytes[i] === 50 && bytes[i - 1] === 0x16);
     expect(counts).toHaveLength(3);
     for (const less of [2, 50]) {
@@ -97,8 +98,8 @@ describe('readTextColumn', () => {
 });
 
 /**
- * Changes the bytes of a file one at a time. Texts without a checksum may change, but the number of documents
- * may change only with an error. (`npm run dev -- fuzz` tries many more.)
+ * Changes the bytes of a file one at a time. Without a checksum, a changed text need not be an error, but a
+ * changed number of documents must be an error. (`npm run dev -- fuzz` tries many more.)
  */
 describe('a damaged file', () => {
   const flips = [0x01, 0x80, 0xff];
@@ -128,7 +129,7 @@ describe('a damaged file', () => {
       const bytes = Uint8Array.from(valid);
       bytes[at]! ^= flips[at % flips.length]!;
       try {
-        // a header that announces no checksum any more
+        // the header no longer announces a checksum
         expect(await readBytes(bytes)).toHaveLength(expected.length);
       } catch (error) {
         if (!MtlError.isInstance(error)) throw error;

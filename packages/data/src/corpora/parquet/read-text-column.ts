@@ -30,13 +30,13 @@ interface ReadTextColumnOptions {
   readonly path: string;
   readonly key: string;
   /**
-   * Called with the error about each row without usable text, which is skipped. Default: the error is thrown.
+   * Receives the error about each row without usable text, which is skipped. Default: the error is thrown.
    */
   readonly onBadRow?: OnBadLine | undefined;
 }
 
 /**
- * Opens a file and returns the texts of a column in order, with memory for one page and a dictionary. The
+ * Opens a file and returns the texts of a column in order. Only one page and a dictionary are in memory. The
  * numbers of rows and values in the footer must match the pages, so that a damaged file never results in
  * fewer texts without an error. Throws `MTL_DATA_CORPUS` with the row or row group. The file stays open until
  * the last text has been read.
@@ -82,7 +82,7 @@ function* readTexts(
   }
 }
 
-/** Returns the text of a row, or an error about it. */
+/** Returns the text of a row, or an error about the row. */
 function decodeRow(options: {
   value: Uint8Array | undefined;
   decode: (text: Uint8Array) => string;
@@ -102,8 +102,8 @@ function decodeRow(options: {
     return corpusError({ ...bad, what: `${at()} is longer than ${maximumTextBytes} bytes`, remedy });
   }
   const text = decode(value);
-  // the decoder replaces bytes that are not UTF-8 by U+FFFD. Only texts with this character are checked,
-  // because the check is slower than decoding
+  // the decoder replaces bytes that are not UTF-8 by U+FFFD; only texts with this character are checked,
+  // because a check of all texts would take longer than decoding
   if (text.includes(replacement) && !isUtf8(value)) {
     return corpusError({
       ...bad,
@@ -269,7 +269,8 @@ function columnChunk(options: {
   const dataStart = checkCount(data_page_offset, 'data page offset');
   const start = checkCount(dictionary_page_offset ?? 0, 'dictionary page offset') || dataStart;
   const length = checkCount(meta_data!.total_compressed_size, 'compressed size');
-  // for a column without rows, pyarrow writes only a dictionary page, and 0 as the offset of the data page
+  // for a column without rows, pyarrow writes only a dictionary page, and writes 0 as the offset of the data
+  // page
   const isBeforeData = start <= dataStart || numValues === 0;
   const isInFile = start >= magic.length && start + length <= footerStart;
   if (!(isBeforeData && isInFile) && (numValues > 0 || length > 0)) {

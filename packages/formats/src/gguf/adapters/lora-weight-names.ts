@@ -91,8 +91,8 @@ function expertMappings(
 
 /**
  * Returns the names of a model's adapters in GGUF files: the name of the matrix with `.lora_a` [r, I] and
- * `.lora_b` [O, r]. llama.cpp's conversion of PEFT files writes the same names. The rows of B of queries and
- * keys are permuted as the rows of the adapted matrix are.
+ * `.lora_b` [O, r]. llama.cpp's conversion of PEFT files writes the same names. The rows of B for queries and
+ * keys have the same permutation as the rows of the adapted matrix.
  *
  * @throws ConfigurationError MTL_LORA_TARGETS
  */

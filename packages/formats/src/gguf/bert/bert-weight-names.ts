@@ -3,7 +3,10 @@ import { bertWeightNames } from '../../huggingface/bert-weight-mappings.js';
 import type { WeightNames } from '../../huggingface/mapped-weights.js';
 import type { HuggingFaceTensor } from '../../huggingface/weight-mapping.js';
 
-/** GGUF names by the transformers library's names: modules of the whole model, then modules of a layer. */
+/**
+ * The names in GGUF files, by the names in the transformers library: modules of the whole model, then modules
+ * of a layer.
+ */
 const modelNames: Readonly<Record<string, string>> = {
   'embeddings.word_embeddings': 'token_embd',
   'embeddings.position_embeddings': 'position_embd',

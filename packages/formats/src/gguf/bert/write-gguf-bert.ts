@@ -84,7 +84,7 @@ export async function writeGgufBert(options: WriteGgufBertOptions): Promise<read
   checkBert(model);
   const { vocabularySize, numLayers } = model;
   const tokenizer = wordPieceMetadata({ files: tokenizerFiles, vocabularySize, lowersCase });
-  // the file has no output head; llama.cpp then stores the embedding in the type of a head
+  // the file has no output head, and llama.cpp then stores the embedding in the type that it uses for heads
   const typed = { numLayers, tieEmbeddings: true };
   const written = tensorSources({
     names: ggufBertNames(model),

@@ -37,8 +37,9 @@ function inSixBits(values: readonly number[]): {
 }
 
 /**
- * Writes the common bytes of Q4_K and Q5_K: the float16 units d and m of a block, and 12 bytes with the
- * multiples s and o of its sub-blocks. Returns the levels q of the 256 values. The value of a level is d s q
+ * Writes the bytes that Q4_K and Q5_K have in common: the float16 units d and m of a block, and 12 bytes with
+ * the multiples s and o of its sub-blocks. Returns the levels q of the 256 values. The value of a level is d
+ * s q
  * - m o.
  */
 export function encodeAffineBlock(

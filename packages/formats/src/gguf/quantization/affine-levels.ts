@@ -85,9 +85,9 @@ function computeError(
 }
 
 /**
- * Searches the scale and offset of a sub-block. Each candidate scale rounds the values to levels, and least
- * squares fit a scale and a minimum to these levels. This is the search of ggml's reference quantization for
- * Q4_K and Q5_K, with the same order of float32 operations.
+ * Searches for the best scale and offset of a sub-block. Each candidate scale rounds the values to levels,
+ * and least squares fit a scale and a minimum to these levels. This is the search of ggml's reference
+ * quantization for Q4_K and Q5_K, with the same order of float32 operations.
  */
 export function searchAffineLevels(values: Float32Array, search: LevelSearch): AffineLevels {
   const { maxLevel, firstStep, numSteps } = search;

@@ -13,8 +13,8 @@ export function largestMagnitude(values: Float32Array, start: number, end: numbe
 }
 
 /**
- * Returns the value with the largest magnitude in values[start, end), with its sign. Of equal magnitudes, the
- * first counts.
+ * Returns the value with the largest magnitude in values[start, end), with its sign. If several magnitudes
+ * are equal, the first value is returned.
  */
 export function valueOfLargestMagnitude(values: Float32Array, start: number, end: number): number {
   let found = 0;
@@ -28,7 +28,8 @@ export function valueOfLargestMagnitude(values: Float32Array, start: number, end
 export const roundAway = (value: number): number =>
   value < 0 ? -Math.floor(0.5 - value) : Math.floor(value + 0.5);
 
-// a float32 sum with 1.5 * 2^23 has no fraction bits, so the addition rounds to an integer
+// after the addition of 1.5 * 2^23, a float32 number has no fraction bits, so the addition rounds to an
+// integer
 const shift = 12_582_912;
 
 /** Rounds a float32 below 2^22 to the nearest integer, halves to even. */

@@ -5,8 +5,8 @@ const blockBytes = 144;
 const search = { maxLevel: 15, firstStep: -1, numSteps: 20 };
 
 /**
- * Codec of Q4_K: blocks of 256 values in 8 sub-blocks. A block has two float16 units, of scales and of
- * offsets, 12 bytes with 8 scales and 8 offsets of 6 bits, and 256 levels of 4 bits (ggml's block_q4_K and
+ * Codec of Q4_K: blocks of 256 values in 8 sub-blocks. A block has two float16 units (one for scales, one for
+ * offsets), 12 bytes with 8 scales and 8 offsets of 6 bits, and 256 levels of 4 bits (ggml's block_q4_K and
  * its reference quantization).
  */
 export const q4K: Codec = {
@@ -18,7 +18,8 @@ export const q4K: Codec = {
       const block = values.subarray(start, start + superBlockValues);
       const levels = encodeAffineBlock(block, { view, at, search });
       for (let index = 0; index < superBlockValues / 2; index++) {
-        // the low bits of 32 bytes hold 32 levels, the high bits of the same bytes the next 32
+        // the low halves of 32 bytes contain 32 levels, and the high halves of the same bytes contain the
+        // next 32 levels
         const first = 64 * Math.floor(index / 32) + (index % 32);
         bytes[at + 16 + index] = levels[first]! | (levels[first + 32]! << 4);
       }

@@ -5,9 +5,9 @@ const blockBytes = 176;
 const search = { maxLevel: 31, firstStep: -0.5, numSteps: 15 };
 
 /**
- * Codec of Q5_K: blocks of 256 values as in Q4_K, with levels of 5 bits. 32 bytes hold the fifth bits, one
- * bit of each byte for each sub-block; the low 4 bits follow (ggml's block_q5_K and its reference
- * quantization).
+ * Codec of Q5_K: blocks of 256 values as in Q4_K, with levels of 5 bits. First, 32 bytes contain the fifth
+ * bits: each byte has one bit for each sub-block. Then follow the low 4 bits (ggml's block_q5_K and its
+ * reference quantization).
  */
 export const q5K: Codec = {
   maxAbsolute: maxFloat16,

@@ -89,7 +89,7 @@ function computeLevels(
     const sub = Math.floor(index / subBlockValues);
     const scale = fround(unit * view.getInt8(at + scalesStart + sub));
     if (scale !== 0) return 32 + clamp(roundEven(fround(value / scale)), -32, 31);
-    // Without an inverse, the scale of the sub-block is 0, so its values are 0 whatever their levels.
+    // if there is no inverse, the scale of the sub-block is 0, so its values are 0 for any levels
     const { inverse } = found[sub]!;
     return inverse === undefined ? 0 : 32 + computeLevel(value, inverse);
   });
@@ -111,7 +111,8 @@ export const q6K: Codec = {
       if (!encodeScales(found, view, at)) continue;
       const levels = computeLevels(block, { found, view, at });
       for (let index = 0; index < superBlockValues / 2; index++) {
-        // 64 bytes hold 128 levels: two rows of 32 in the low bits, the next two in the high bits
+        // 64 bytes contain 128 levels: the low halves contain two rows of 32, and the high halves contain the
+        // next two rows
         const first = 128 * Math.floor(index / 64) + (index % 64);
         bytes[at + index] = (levels[first]! & 15) | ((levels[first + 64]! & 15) << 4);
       }

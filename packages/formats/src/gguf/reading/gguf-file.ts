@@ -54,7 +54,7 @@ const readableTypes = Object.keys(dtypes).join(', ');
 // the number of values of a quantized tensor that are decoded at a time
 const valuesAtOnce = 2 ** 18;
 const firstBytes = 2 ** 20;
-// the maximum length of a header. It exceeds the tokens and merges of any known vocabulary
+// the maximum length of a header; it is larger than the tokens and merges of any known vocabulary
 const mostHeaderBytes = 2 ** 28;
 
 /** Reads and parses the header of a file, with more bytes at each attempt until the header is complete. */

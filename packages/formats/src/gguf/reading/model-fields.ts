@@ -158,7 +158,7 @@ function llamaFields(
     ...(modelType === 'llama' ? { attention_bias: hasBias, mlp_bias: has('blk.0.ffn_gate.bias') } : {}),
     ...(modelType === 'qwen2_moe' ? { qkv_bias: hasBias } : {}),
     ...(modelType === 'mixtral' ? { sliding_window: null } : {}),
-    // this interval is a constant in llama.cpp
+    // this interval is not stored, because it is a constant in llama.cpp
     ...(modelType === 'smollm3' ? { no_rope_layer_interval: 4 } : {}),
     ...expertFields(fields, key, modelType),
   };

@@ -24,8 +24,8 @@ export class HeaderCutOff extends Error {}
 const mostDimensions = 4;
 const mostNesting = 4;
 const mostAlignment = 2 ** 20;
-// more than the merges of any vocabulary. The limit exists because a list takes many times its bytes as
-// objects
+// a limit above the number of merges in any vocabulary; it exists because a list of objects takes many times
+// the bytes of the file
 const mostValues = 2 ** 23;
 
 /** The smallest number of bytes of a value, by type. A text or a list has at least its length field. */

@@ -24,7 +24,7 @@ export interface GgufGpt {
   readonly endTokens: readonly number[];
   /** The model's config.json fields, as in a directory of the transformers library. */
   readonly origin: HuggingFaceOrigin;
-  /** tokenizer.json and tokenizer_config.json as texts; empty for a tokenizer that cannot be converted. */
+  /** The texts of tokenizer.json and tokenizer_config.json. Empty if the tokenizer cannot be converted. */
   readonly tokenizerFiles: Readonly<Record<string, string>>;
   /** Notes for the user. */
   readonly notices: readonly string[];
@@ -41,7 +41,7 @@ export interface GgufGpt {
 /** `low_freq_factor` and `high_freq_factor` of Llama 3's scaling; all published models have these values. */
 const [lowFactor, highFactor] = [1, 4];
 
-// the maximum number of factors. There is a factor for each pair of features of a head
+// the maximum number of factors; there is a factor for each pair of features of a head
 const mostFactors = 2 ** 16;
 
 type Fields = ReturnType<typeof modelFields>;
@@ -74,7 +74,7 @@ async function withScaling(stated: Fields, file: GgufFile, fields: MetadataField
 /**
  * Returns the scalings of Llama 3 that may have produced these factors. The largest factor is the scaling of
  * long wavelengths. A wavelength between the bounds determines the original number of positions. Without such
- * a wavelength, usual numbers of positions are tried, and every match is valid.
+ * a wavelength, the function tries usual numbers of positions, and every number that matches is a result.
  */
 function listScalings(factors: Float32Array, base: number): readonly Fields['rope_scaling'][] {
   const factor = shortestDecimal(Math.max(...factors));
@@ -98,8 +98,8 @@ const powersOfTwo = Array.from({ length: 18 }, (_, exponent) => 2 ** (exponent +
 const padding = { makeVocabularySizeDivisibleBy: 128 };
 
 /**
- * Compares the number of experts with the rows of the routers. A wrong number is thus found before names are
- * made for each expert.
+ * Compares the number of experts with the rows of the routers. With this check, a wrong number is found
+ * before a name is made for each expert.
  */
 function checkExperts(file: GgufFile, numExperts: number | undefined): void {
   if (numExperts === undefined) return;
@@ -136,8 +136,8 @@ export async function readGguf(path: string): Promise<GgufGpt> {
     checkExperts(file, configuration.numExperts);
     checkWeightSizes({
       ...configuration,
-      // not checked here, because routers have other names than in the transformers library. `checkExperts`
-      // has compared them
+      // the number of experts is not checked here, because routers have other names than in the transformers
+      // library; `checkExperts` has already compared it
       numExperts: undefined,
       weights: file,
       stated: { fields: json, table: modelTypes[modelType].fields },

@@ -69,7 +69,9 @@ function tokenizerJson(
   };
 }
 
-/** Returns a post-processor that adds a token at the beginning or the end of texts, or both, or none. */
+/**
+ * Returns a post-processor that adds a token at the beginning of texts, at the end, at both, or at neither.
+ */
 function tokensAround(
   tokens: readonly string[],
   { begin, end }: { readonly begin: number | undefined; readonly end: number | undefined },

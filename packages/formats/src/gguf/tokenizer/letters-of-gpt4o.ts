@@ -21,8 +21,8 @@ const isAscii = /^\p{ASCII}*$/u;
 /**
  * Returns a token that a byte-level BPE with GPT-4o's pattern may form, but llama.cpp cannot, because
  * llama.cpp splits texts within the token. llama.cpp distinguishes capitals and small letters only in ASCII
- * (llama-vocab.cpp), splits combining marks from their letters, and keeps a capital outside of ASCII with the
- * letters before it. Without such a token, both programs merge all texts in the same way.
+ * (llama-vocab.cpp), splits combining marks from their letters, and does not separate a capital outside of
+ * ASCII from the letters before it. Without such a token, both programs merge all texts in the same way.
  *
  * @param tokens the vocabulary's tokens, in its encoding of bytes
  */

@@ -42,7 +42,10 @@ const known: readonly Known[] = [
   { name: 'gpt-4o', pattern: gpt4o },
 ];
 
-/** The name for tokenizers without merges. Their tokens do not depend on the splitting. */
+/**
+ * The name of the pre-tokenizer for tokenizers without merges, whose tokens do not depend on how texts are
+ * split.
+ */
 const anySplitting = 'qwen2';
 
 type Component = Readonly<Record<string, unknown>>;

@@ -73,8 +73,8 @@ export function tokenText(value: unknown): string | undefined {
 
 /**
  * Returns the chat template in the tokenizer's files: chat_template.jinja, or the field `chat_template` of
- * tokenizer_config.json or chat_template.json. Where the field is a list, the template named `default` is
- * taken.
+ * tokenizer_config.json or chat_template.json. If the field is a list, the template named `default` is
+ * returned.
  */
 export function readTemplate(files: TokenizerFiles, refuse = tokenizerRefused): string | undefined {
   const separate = readText(files, 'chat_template.jinja', refuse);

@@ -57,7 +57,7 @@ function ofJson(json: JsonObject): WordPiece {
     idByToken.set(String(added.content), Number(added.id));
   }
   const lowersCase = lowercase !== false;
-  // null means: strip accents only if texts are converted to lower case
+  // null means that accents are stripped only if texts are converted to lower case
   return { idByToken, lowersCase, stripsAccents: typeof strips === 'boolean' ? strips : lowersCase };
 }
 

@@ -6,18 +6,19 @@ import { applyNorm } from './norms.js';
 import { refuseKind } from './refusals.js';
 import { type Positions, rotateHeads } from './rotation.js';
 
-// G groups of heads that share a key and a value, r = A / G heads in each; D head size, T keys
+// G: groups of heads that share a key and a value. r = A / G: heads in each group. D: head size. T: number of
+// keys.
 
 /** The keys that queries see. */
 export interface AttentionMask {
   /**
-   * Returns BOOL, broadcast to [B, 1, 1, S, T]: true where a query sees a key. `windowSize`: how many
-   * positions before its own it sees; undefined: all.
+   * Returns BOOL, broadcast to [B, 1, 1, S, T]: true if a query attends to a key. `windowSize`: the number of
+   * positions before its own position to which a query attends; undefined: all positions.
    */
   visible(windowSize: number | undefined): Value;
 }
 
-/** An attention in a layer, with its inputs and its cache. */
+/** The attention of a layer, with its inputs and its cache. */
 interface AttentionCall {
   readonly name: string;
   readonly hiddenSize: number;
@@ -39,10 +40,10 @@ function measureHeads({ numHeads, numGroups = numHeads, headSize }: AttentionSpe
 }
 
 /**
- * Applies self-attention to [N, H], with operators that every runtime has. Weights are packed as in training:
- * for each group its queries, a key and a value.
+ * Applies self-attention to [N, H], with operators that every runtime has. As in training, the weights are
+ * packed: each group has its queries, one key and one value.
  *
- * @throws CheckpointError MTL_ONNX_ARCHITECTURE for a kind without a graph
+ * @throws CheckpointError MTL_ONNX_ARCHITECTURE for a kind of attention that has no graph
  */
 export function applyAttention(model: ModelGraph, input: Value, call: AttentionCall): Value {
   const { name, hiddenSize, specification, positions, keep } = call;

@@ -17,8 +17,8 @@ interface ExpertsCall extends NamedFeedForward {
 }
 
 /**
- * Applies a mixture of experts to [N, H]: the operators `MoE` and `QMoE` compute the chosen experts of each
- * row alone. Nothing is dropped over a capacity, which training alone has.
+ * Applies a mixture of experts to [N, H]: the operators `MoE` and `QMoE` compute only the chosen experts of
+ * each row. No row is dropped, because only training has a capacity of experts.
  *
  * @throws CheckpointError MTL_ONNX_ARCHITECTURE for an activation that the operators lack
  */
@@ -42,8 +42,8 @@ export function applyExperts(model: ModelGraph, input: Value, call: ExpertsCall)
 }
 
 /**
- * Returns a parameter whose second dimension has F gates, then F values, as one in which they take turns.
- * Memory: the parameters of an expert, twice.
+ * Reorders a parameter whose second dimension has F gates and then F values, so that gates and values
+ * alternate. Memory: twice the parameters of an expert.
  */
 function takeTurns(tensor: WeightTensor): WeightTensor {
   const [, width, rowLength = 1] = tensor.shape as [number, number, number?];

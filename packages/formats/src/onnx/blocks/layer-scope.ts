@@ -5,7 +5,9 @@ import { storeFloats } from '../storage/float-storage.js';
 import type { ModelWeights } from '../storage/model-weights.js';
 import type { Storage } from '../storage/storage.js';
 
-/** The graph of a model that is being built, with its parameters and how they are stored. */
+/**
+ * The graph of a model that is being built, with the model's parameters and the way in which they are stored.
+ */
 export interface ModelGraph {
   readonly graph: GraphBuilder;
   readonly weights: ModelWeights;

@@ -27,7 +27,7 @@ const norms: Readonly<Record<string, MakeNorm>> = {
   'rms-norm': (model, input, { name, size, epsilon }) =>
     inFloat32(model, input, (value) => {
       const { graph } = model;
-      // the nodes that ONNX Runtime computes as one (SimplifiedLayerNormalization)
+      // these are the nodes that ONNX Runtime fuses into one operation (SimplifiedLayerNormalization)
       const squares = graph.op('Pow', [value, graph.number(2, 'FLOAT')]);
       const mean = graph.op('ReduceMean', [squares, graph.integers([-1])], {
         attributes: { keepdims: int(1) },

@@ -16,8 +16,8 @@ export interface Positions {
 type AngleTables = readonly [cosines: Value, sines: Value];
 
 /**
- * Returns tables of angles, as training has them: GPUs in browsers compute the sines of large angles with few
- * digits.
+ * Returns the tables of sines and cosines that training uses. The graph does not compute them, because GPUs
+ * in browsers compute the sines of large angles with few digits.
  */
 function makeTables(
   { graph, storage: { activations } }: ModelGraph,
@@ -48,8 +48,8 @@ function makeTables(
 }
 
 /**
- * Rotates heads [B, S, G, n, D] by the angles of their positions (Su et al. 2021): pairs of neighbours, or of
- * elements i and i + R / 2; elements from R on stay.
+ * Rotates heads [B, S, G, n, D] by the angles of their positions (Su et al. 2021): Pairs that are rotated
+ * together are neighbours, or elements i and i + R / 2. Elements from index R on do not change.
  */
 export function rotateHeads(
   model: ModelGraph,

@@ -7,7 +7,7 @@ import { type ModelGraph, type NamedFeedForward, takeFloats } from './layer-scop
 
 type Router = ExpertsSpecification['router'];
 
-/** The experts of each row, as `MoE` takes them. */
+/** The experts of each row, in the form that the operator `MoE` expects. */
 interface Routing {
   /**
    * [N, E], of the activations' type: the logarithms of the weights of k experts, and `unchosen` elsewhere.
@@ -17,7 +17,7 @@ interface Routing {
   readonly factor: Value | undefined;
 }
 
-/** The logit of an expert that is not chosen: no logarithm of a weight is as low. */
+/** The logit for experts that are not chosen. It is lower than the logarithm of any weight. */
 const unchosen = -1e4;
 
 /** The smallest weight that has a logarithm. */
@@ -25,8 +25,8 @@ const smallest = 1e-37;
 
 /**
  * Chooses the k experts of each row as training does, in float32. `MoE` applies a softmax to the k largest
- * logits, so it gets the logarithms of weights; where they add up to another number than 1, the sums of the
- * experts are multiplied by it.
+ * logits, so it gets the logarithms of the experts' weights. If the weights of a row do not add up to 1, the
+ * output of `MoE` is multiplied by their sum.
  */
 export function routeTokens(
   model: ModelGraph,
@@ -59,7 +59,7 @@ export function routeTokens(
   return { logits: cast(spread), factor: factor === undefined ? undefined : cast(factor) };
 }
 
-/** Returns the scores by which experts are chosen, without their biases. */
+/** Returns the scores by which experts are chosen, without the experts' biases. */
 function scoreExperts(graph: GraphBuilder, logits: Value, { scoreFunction, preSoftmax }: Router): Value {
   if (scoreFunction === 'sigmoid') return graph.op('Sigmoid', [logits]);
   if (scoreFunction === 'sqrtsoftplus') return graph.op('Sqrt', [graph.op('Softplus', [logits])]);
@@ -74,7 +74,10 @@ const sumLast = (graph: GraphBuilder, values: Value, keepsDimension: boolean): V
     attributes: { keepdims: int(keepsDimension ? 1 : 0) },
   });
 
-/** Lowers the scores of all groups of experts but the best ones, by the sums of their best scores. */
+/**
+ * Lowers the scores of all groups of experts except the best groups. Groups are ranked by the sums of their
+ * best scores.
+ */
 function keepGroups(
   graph: GraphBuilder,
   scores: Value,
@@ -111,6 +114,6 @@ function weighExperts(
   }
   const own = gather(scores);
   const logarithms = graph.op('Log', [graph.op('Max', [own, graph.number(smallest, 'FLOAT')])]);
-  // scores of several experts are divided by their sum, the score of one is not
+  // the scores of several experts are divided by their sum; the score of a single expert is not
   return { logarithms, sum: topK === 1 ? own : undefined };
 }

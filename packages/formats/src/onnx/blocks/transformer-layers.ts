@@ -17,9 +17,7 @@ export interface LayersCall {
   keep(layer: number, kind: 'key' | 'value', heads: Value): Value;
 }
 
-/**
- * Applies the layers of a model to [N, H], and the norm after the last one if norms come before sublayers.
- */
+/** Applies the layers of a model to [N, H], and the final norm if norms come before sublayers. */
 export function applyLayers(model: ModelGraph, input: Value, call: LayersCall): Value {
   const { stack, blocks } = call;
   const hidden = blocks.reduce((value, _, layer) => applyLayer(model, value, { call, layer }), input);

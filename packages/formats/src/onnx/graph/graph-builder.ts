@@ -11,11 +11,11 @@ export interface StoredTensor {
   readonly name: string;
   readonly type: DataType;
   readonly shape: readonly number[];
-  /** Returns the bytes in their order, in parts. A part is valid until the next one. */
+  /** Yields the bytes in order, in several buffers. A buffer is valid until the next buffer is requested. */
   read(): AsyncIterable<Uint8Array>;
 }
 
-/** A dimension of an input or an output: its size, or a name where it varies. */
+/** A dimension of an input or an output: its size, or a name if the size varies. */
 export type Dimension = number | string;
 
 type Attributes = Readonly<Record<string, AttributeValue>>;
@@ -38,8 +38,8 @@ function bytesOfFloats(values: ArrayLike<number>, type: FloatType): Uint8Array {
 }
 
 /**
- * A graph that is being built: each method adds a node and returns the name of its output. Weights are added
- * as sources; nothing of their size is in memory.
+ * Builds a graph. Each method adds a node and returns the name of the node's output. Weights are added as
+ * sources, so that their values are not in memory.
  */
 export class GraphBuilder {
   readonly weights: StoredTensor[] = [];

@@ -35,8 +35,9 @@ interface BertToBuild {
 }
 
 /**
- * Returns the graph of a BERT, by the names of transformers.js: `logits` of tokens or classes, or the
- * `start_logits` and `end_logits` of answers; hidden states too, for features, in a pretrained model.
+ * Returns the graph of a BERT, with the names that transformers.js expects. The outputs are `logits` of
+ * tokens or classes, or `start_logits` and `end_logits` of answers. A pretrained model also has its hidden
+ * states as an output, for feature extraction.
  *
  * @throws CheckpointError MTL_ONNX_ARCHITECTURE; UsageError MTL_HUGGING_FACE_TENSOR
  */

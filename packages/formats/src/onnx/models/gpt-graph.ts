@@ -20,8 +20,9 @@ const dimensions = {
 };
 
 /**
- * Returns the graph of a GPT with its cache, by the names of transformers.js: tokens, mask and positions, the
- * keys and values before, and how many logits are wanted (0: all).
+ * Returns the graph of a GPT with its cache, with the names that transformers.js expects. The inputs are
+ * tokens, mask and positions, the keys and values of earlier positions, and the number of positions for which
+ * logits are requested (0: all).
  *
  * @throws CheckpointError MTL_ONNX_ARCHITECTURE; UsageError MTL_HUGGING_FACE_TENSOR
  */
@@ -92,7 +93,10 @@ function embed(
 const wordTable = ({ weights }: ModelGraph, { vocabularySize, hiddenSize }: GptModelConfiguration) =>
   weights.take('embedding.word_embeddings.weight', [vocabularySize, hiddenSize]);
 
-/** Returns the mask of a query: its own token and the tokens before it, without padding. */
+/**
+ * Returns the mask of a query, which attends to its own token and to the tokens before it, but not to
+ * padding.
+ */
 function causalMask(
   graph: GraphBuilder,
   { tokens, mask }: { readonly tokens: Value; readonly mask: Value },

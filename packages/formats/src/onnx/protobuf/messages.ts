@@ -5,7 +5,7 @@ import {
   FieldDescriptorProto_Type as Type,
 } from '@bufbuild/protobuf/wkt';
 
-/** A tensor of a model: its values in `rawData`, little-endian, or in another file. */
+/** A tensor of a model. Its values are in `rawData`, little-endian, or in a separate file. */
 export interface TensorProto {
   readonly name: string;
   readonly dims: readonly bigint[];
@@ -129,7 +129,7 @@ const registry = createFileRegistry(
   create(FileDescriptorProtoSchema, {
     name: 'onnx.proto',
     package: 'onnx',
-    // fields that are set are written even where they are zero
+    // with this syntax, fields that are set are written even if they are zero
     syntax: 'proto2',
     messageType: Object.entries(messages).map(([name, fields]) => ({
       name,
@@ -159,6 +159,6 @@ interface Messages {
 export const encodeMessage = <Name extends keyof Messages>(name: Name, message: Messages[Name]): Uint8Array =>
   toBinary(describe(name), create(describe(name), message as unknown as Record<string, unknown>));
 
-/** Returns a message from its bytes; fields that are not written here are left out. */
+/** Parses the bytes of a message. Fields that this project does not write are ignored. */
 export const decodeMessage = <Name extends keyof Messages>(name: Name, bytes: Uint8Array): Messages[Name] =>
   fromBinary(describe(name), bytes) as unknown as Messages[Name];

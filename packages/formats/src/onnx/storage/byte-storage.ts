@@ -9,18 +9,18 @@ import type { LinearLayer, Storage } from './storage.js';
 /** The byte that stands for 0. */
 const zero = 128;
 
-/** A matrix in bytes, and the scales of its rows. */
+/** A matrix that is stored as bytes, with the scales of its rows. */
 interface ByteMatrix {
   readonly values: StoredTensor;
   readonly scales: StoredTensor;
 }
 
 /**
- * Returns a matrix [O, I] in bytes u, transposed to [I, O], where a weight of row o is about scale[o] * (u -
- * 128): the largest magnitude of a row becomes 127. The bytes have no sign: products of signed and unsigned
- * bytes are saturated to 16 bits by CPUs without VNNI, which changes results.
+ * Quantizes a matrix [O, I] to bytes u, and transposes it to [I, O]. A weight of row o is about scale[o] * (u
+ * - 128), with a scale that maps the largest magnitude of the row to 127. The bytes are unsigned, because
+ *   CPUs without VNNI saturate products of signed and unsigned bytes to 16 bits, which would change results.
  *
- * Memory: a byte for each weight of the matrix, since `MatMulInteger` reads it transposed.
+ * Memory: one byte for each weight of the matrix, because it must be transposed for `MatMulInteger`.
  */
 export function storeBytes(weight: WeightTensor): ByteMatrix {
   const [outputs, inputs] = weight.shape as [number, number];
@@ -39,7 +39,9 @@ export function storeBytes(weight: WeightTensor): ByteMatrix {
   });
 }
 
-/** Returns the matrices [E, O, I] of experts in bytes, as `storeBytes` has them, but not transposed. */
+/**
+ * Quantizes the matrices [E, O, I] of experts to bytes, as `storeBytes` does, but does not transpose them.
+ */
 export function storeExpertBytes(weight: WeightTensor): ByteMatrix {
   const inputs = weight.shape.at(-1)!;
   return storeRows(weight, weight.shape, async function* (rows) {
@@ -59,7 +61,10 @@ interface ScaledRows {
   readonly scales: Float32Array;
 }
 
-/** Returns a matrix whose bytes `convert` makes of its rows. Scales are kept from when the bytes are read. */
+/**
+ * Returns a matrix that is stored as bytes, which `convert` makes from the rows. The scales are known and
+ * kept as soon as the bytes have been read.
+ */
 function storeRows(
   { name, shape, read }: WeightTensor,
   storedShape: readonly number[],
@@ -106,7 +111,10 @@ function rowScale(row: Float32Array): number {
   return most === 0 ? 1 : most / 127;
 }
 
-/** Returns [N, O] of [N, I] and a matrix in bytes: the input is rounded to bytes, with one scale. */
+/**
+ * Multiplies an input [N, I] by a matrix that is stored as bytes, and returns [N, O]. The input is rounded to
+ * bytes, with a single scale.
+ */
 export function multiplyBytes(graph: GraphBuilder, input: Value, { weight, bias }: LinearLayer): Value {
   const { values, scales } = storeBytes(weight);
   const matrix = graph.weight(values);
@@ -120,7 +128,10 @@ export function multiplyBytes(graph: GraphBuilder, input: Value, { weight, bias 
   return addBias(graph, graph.op('Mul', [graph.cast(product, 'FLOAT'), factor]), bias);
 }
 
-/** Returns rows [N, H] of a table [V, H] in bytes, which are columns as it is stored. */
+/**
+ * Adds nodes that look up rows [N, H] of a table [V, H] that is stored as bytes. The table is stored
+ * transposed, so its rows are columns.
+ */
 export function lookUpBytes(graph: GraphBuilder, ids: Value, table: WeightTensor): Value {
   const { values, scales } = storeBytes(table);
   const columns = graph.op('Gather', [graph.weight(values), ids], { attributes: { axis: int(1) } });

@@ -4,7 +4,10 @@ import { floatStorage } from './float-storage.js';
 import { fourBitStorage } from './four-bit-storage.js';
 import type { Storage } from './storage.js';
 
-/** The dtypes of models by their names: the end of the file's name, and how weights are stored. */
+/**
+ * The dtypes of models by their names. Each has the end of the file's name and the way in which weights are
+ * stored.
+ */
 export const onnxDtypes = {
   fp32: { suffix: '', storage: floatStorage('FLOAT') },
   fp16: { suffix: '_fp16', storage: floatStorage('FLOAT16') },

@@ -42,7 +42,10 @@ export function addBias(graph: GraphBuilder, value: Value, bias: WeightTensor | 
   return graph.op('Add', [value, graph.weight(storeFloats(bias, 'FLOAT'))]);
 }
 
-/** Matrices as floats, in the order of our own: `Gemm` reads a matrix [O, I] as it is. */
+/**
+ * Stores matrices as floats, in our own order, because `Gemm` can read a matrix [O, I] without transposing
+ * it.
+ */
 export function floatStorage(type: FloatType): Storage {
   const linear = (graph: GraphBuilder, input: Value, { weight, bias }: LinearLayer): Value =>
     graph.op(

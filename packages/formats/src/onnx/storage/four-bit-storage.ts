@@ -17,9 +17,10 @@ const zero = 8;
 const highest = 15;
 
 /**
- * Returns a matrix [O, I] in levels q of 4 bits, where a weight is about scale * (q - 8): the value of
- * largest magnitude of a block of 32 inputs has level 0, whatever its sign. A byte holds the level of an even
- * input in its low bits; a row whose length is no multiple of 32 ends with zeros.
+ * Quantizes a matrix [O, I] to levels q of 4 bits, in blocks of 32 inputs. A weight is about scale * (q - 8).
+ * In each block, the value of largest magnitude has level 0; the sign of the scale depends on the sign of
+ * this value. A byte contains two levels, the level of an even input in its low bits. If the length of a row
+ * is not a multiple of 32, the row ends with zeros.
  */
 export function storeFourBits({ name, shape, read }: WeightTensor): {
   readonly values: StoredTensor;
@@ -90,8 +91,8 @@ function packLevels(values: Float32Array, scales: Float32Array, sizes: RowSizes)
 }
 
 /**
- * q4: matrices of layers in 4 bits, multiplied by `MatMulNBits`. Tables of the vocabulary are in bytes, as
- * for q8: an error in a table changes each token.
+ * q4: matrices of layers in 4 bits, multiplied by `MatMulNBits`. As in q8, tables of the vocabulary are
+ * stored as bytes, because an error in such a table changes every token.
  */
 export const fourBitStorage: Storage = {
   activations: 'FLOAT',
@@ -105,7 +106,7 @@ export const fourBitStorage: Storage = {
         N: int(outputs),
         bits: int(4),
         block_size: int(blockSize),
-        // inputs are rounded to 8 bits, where a CPU has a kernel for it
+        // inputs are rounded to 8 bits if a CPU has a kernel for this
         accuracy_level: int(4),
       },
     });
@@ -121,8 +122,8 @@ export const fourBitStorage: Storage = {
 };
 
 /**
- * Checks that rows are whole blocks, as `QMoE` reads them; it takes a hidden size of one block for a row
- * without blocks.
+ * Checks that rows consist of more than one complete block. `QMoE` reads only complete blocks, and would read
+ * a row of a single block as a row without blocks.
  *
  * @throws CheckpointError MTL_ONNX_ARCHITECTURE
  */

@@ -12,13 +12,13 @@ export interface WeightTensor {
   readonly name: string;
   readonly shape: readonly number[];
   /**
-   * Returns the values, row-major, in parts of whole rows of `rowLength` values. A part is valid until the
-   * next one.
+   * Yields the values in row-major order, in blocks of complete rows of `rowLength` values. A block is valid
+   * until the next block is requested.
    */
   read(rowLength: number): AsyncGenerator<Float32Array>;
 }
 
-/** The parameters of a model by their names, which are read by blocks of rows. */
+/** The parameters of a model by their names. The values of a parameter are read by blocks of rows. */
 export class ModelWeights {
   readonly #tensors: ReadonlyMap<string, LogicalTensor>;
   readonly #used = new Set<string>();
@@ -34,7 +34,8 @@ export class ModelWeights {
   }
 
   /**
-   * Returns a parameter as an array of another shape: of the same size, or its first values.
+   * Returns a parameter with another shape. If this shape has fewer values than the parameter, the result is
+   * the parameter's first values.
    *
    * @throws UsageError MTL_HUGGING_FACE_TENSOR for a parameter that is missing or too small
    */
@@ -56,7 +57,8 @@ export class ModelWeights {
   }
 
   /**
-   * Checks that every parameter was taken: a graph without one would compute something else.
+   * Checks that every parameter has been used, because a graph that lacks a parameter would compute something
+   * else.
    *
    * @throws UsageError MTL_HUGGING_FACE_TENSOR
    */

@@ -8,13 +8,14 @@ import type { ExpertLayers } from './storage.js';
 interface QuantizedExperts extends ExpertLayers {
   readonly logits: Value;
   readonly bits: 4 | 8;
-  /** The weights of a row that share a scale. Default: all. */
+  /** The number of weights in a row that share a scale. Default: all weights of the row. */
   readonly blockSize?: number;
   quantize(weight: WeightTensor): { readonly values: StoredTensor; readonly scales: StoredTensor };
 }
 
 /**
- * Applies experts whose matrices are in integers of some bits, with scales for each row or for blocks of it.
+ * Applies experts whose matrices are quantized to integers, with a scale for each row or for each block of a
+ * row.
  */
 export function applyQuantizedExperts(
   graph: GraphBuilder,

@@ -14,7 +14,10 @@ export interface ExpertLayers {
   readonly topK: number;
   /** The attributes of `MoE` and `QMoE` that describe the activation. */
   readonly activation: Readonly<Record<string, AttributeValue>>;
-  /** Weights [E, O, H] and biases [E, O]; if experts are gated, O = 2 F rows, a gate and a value in turn. */
+  /**
+   * Weights [E, O, H] and biases [E, O]. If experts are gated, O = 2 F, and rows of gates and values
+   * alternate.
+   */
   readonly first: LinearLayer;
   /** Weights [E, H, F] and biases [E, H]. */
   readonly second: LinearLayer;
@@ -34,8 +37,8 @@ export interface Storage {
   /** Returns logits [N, V] of [N, H] and a table [V, H], which `lookUp` may read, too. */
   logits(graph: GraphBuilder, input: Value, layer: LinearLayer): Value;
   /**
-   * Returns the sums [N, H] of the outputs of each row's experts: the k with the largest of `logits` [N, E],
-   * weighted by the softmax over these k.
+   * Returns [N, H]: for each row, the weighted sum of the outputs of its experts. The experts are the k
+   * experts with the largest `logits` [N, E], and the weights are the softmax over these k logits.
    */
   experts(graph: GraphBuilder, input: Value, layers: ExpertLayers & { readonly logits: Value }): Value;
 }

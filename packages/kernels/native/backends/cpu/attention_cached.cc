@@ -1,4 +1,4 @@
-// attention_cached on the host: the kernels of its two operations, one after the other.
+// attention_cached on the host. It runs the kernels of its two component operations, one after the other.
 #include "ops/attention_cached.h"
 
 #include "backends/cpu/cpu_backend.h"

@@ -27,7 +27,7 @@ void trim_memory() { host_allocator().trim(); }
 void limit_memory(uint64_t bytes) { host_allocator().set_limit(bytes); }
 Status synchronize() { return ok_status(); }
 
-// The functions of device cpu, whose work is recorded while a graph is made.
+// The functions of device cpu. While a graph is recorded, work that they would do is recorded instead.
 
 Status refuse_while_recording(const char* what) {
   return recorded_calls(*cpu_backend()) == nullptr ? ok_status() : not_in_capture(what);
@@ -52,8 +52,8 @@ Status copy_to_host(void* destination, const void* source, size_t bytes) {
 
 Status synchronize_unless_recording() { return refuse_while_recording(kWaiting); }
 
-// Returns the op's kernel for the active instruction set, or else for a set that it extends, or for every
-// set.
+// Returns the op's kernel for the active instruction set. If there is none, returns the kernel for a set that
+// the active set extends, or the kernel for all sets.
 CpuKernel cpu_kernel_of(const char* op) {
   const OpEntry* entry = find_op(op);
   if (entry == nullptr) return {};

@@ -1,6 +1,7 @@
-// Graphs of device cpu: calls that are recorded once, with the addresses of their operands, and run as one
-// call of the addon. Generation launches the same hundred operations for each token, where checks, views and
-// calls from JavaScript take longer than many kernels.
+// Graphs of device cpu. A graph records calls of operations once, with the addresses of their operands.
+// Later, a single call of the addon runs all of them. Generation needs this, because it launches the same
+// hundred operations for each token, and their checks, views and calls from JavaScript take longer than many
+// of the kernels.
 #pragma once
 
 #include "core/backend.h"

@@ -10,10 +10,11 @@
 namespace mtl {
 namespace {
 
-// A way has to be this much faster than the usual one: differences below it change from one timing to the
-// next.
+// The fraction by which another way must be faster than the usual way. Smaller differences change from one
+// timing to the next.
 constexpr double kLeastGain = 0.03;
-// The time of a way is the shortest of some rounds, which other programs disturb least.
+// The time of a way is its shortest time in several rounds, because other programs disturb the shortest time
+// least.
 constexpr int kFewestRounds = 3, kMostRounds = 15;
 constexpr double kSecondsOfRounds = 0.1;  // after which no round begins, once there are the fewest
 

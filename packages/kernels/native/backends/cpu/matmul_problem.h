@@ -5,8 +5,9 @@
 
 namespace mtl {
 
-// output[batch, rows, columns] = op(left) op(right) + bias (+ output when accumulate). Rows of a stored
-// matrix may be further apart than they are long; the matrices of a batch follow one another.
+// output[batch, rows, columns] = op(left) op(right) + bias (+ output when accumulate). The distance between
+// the rows of a stored matrix may be larger than their length. The matrices of a batch follow each other
+// without gaps.
 struct MatmulProblem {
   void* output;
   const void* left;

@@ -65,7 +65,7 @@ struct Library {
 std::mutex mutex;
 
 Status library(Library** result) {
-  // Never destroyed: oneDNN's own statics may already be destroyed at exit.
+  // the object is never destroyed, because oneDNN's own static objects may already be destroyed at exit
   static Library* instance = new Library();
   if (instance->stream == nullptr) {
     MTL_DNNL("create its CPU engine", dnnl_engine_create(&instance->engine, dnnl_cpu, 0));
@@ -75,16 +75,17 @@ Status library(Library** result) {
   return ok_status();
 }
 
-// oneDNN reads a large right operand stored [inner, columns] up to twice slower than in oneDNN's own layout,
-// because the distance between rows maps many rows to the same cache sets. (Measured with 2.6.3 in float32:
-// [768, 3072] takes 1.8 times as long, [2304, 768] 1.3 times; [384, 1536] and odd lengths gain nothing.) If
-// the left operand has enough rows, a copy costs less than it saves. For a right operand stored [columns,
-// inner], a copy gains nothing.
+// oneDNN takes up to twice as long to read a large right operand that is stored as [inner, columns] as to
+// read it in oneDNN's own layout, because the distance between rows maps many rows to the same cache sets.
+// (Measured with 2.6.3 in float32: [768, 3072] takes 1.8 times as long, [2304, 768] 1.3 times; [384, 1536]
+// and odd lengths gain nothing.) If the left operand has enough rows, a copy costs less than it saves. For a
+// right operand that is stored as [columns, inner], a copy gains nothing.
 constexpr int64_t kFewestRowsToPack = 512;
 constexpr int64_t kFewestElementsToPack = int64_t{1} << 20;
 constexpr int64_t kCrowdedRowLength = 256;  // and its multiples
 
-// Larger right operands (a vocabulary's) are copied and multiplied in blocks of about this size.
+// Larger right operands, such as the weight of a vocabulary, are copied and multiplied in blocks of about
+// this size.
 constexpr int64_t kMostPackedBytes = int64_t{12} << 20;
 constexpr int64_t kPartMultiple = 64;
 
@@ -104,8 +105,8 @@ int64_t length_of_parts(int64_t length, int64_t num_parts) {
 }
 
 // Returns the size of the blocks. Blocks of columns read the left operand again. Blocks of the inner
-// dimension read and write the output again, so only a float32 output is split over the inner dimension: its
-// sums would also be float32 without the split.
+// dimension read and write the output again, so only a float32 output is split over the inner dimension,
+// because its sums are float32 with and without the split.
 PartSize size_of_parts(const MatmulProblem& p) {
   if (!packs_right(p)) return {p.columns, p.inner};
   const int64_t bytes = p.inner * p.columns * static_cast<int64_t>(size_of(p.input_dtype));

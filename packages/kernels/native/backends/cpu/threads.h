@@ -19,8 +19,8 @@ Status set_num_threads(int num_threads, bool pin);
 // request only one thread.
 void run_on_threads(int count, void (*body)(const void* context, int thread), const void* context);
 
-// The number of elements below which one thread is faster than several, because waking other threads takes
-// longer than the work.
+// The minimum number of elements for several threads. With fewer elements, one thread is faster, because
+// waking other threads takes longer than the work.
 constexpr int64_t kParallelElements = 16384;
 
 // The anonymous namespace gives each instruction set a separate copy, like the vectors of simd.h.
@@ -54,7 +54,8 @@ MTL_INLINE void for_each(int64_t count, int64_t elements, const Body& body) {
   });
 }
 
-// Returns each number from 0 on once. Threads take the next task when they are ready.
+// Hands out the numbers of tasks: each call returns the next number, beginning with 0. Threads use it to take
+// the next task when they are ready.
 class TaskCounter {
  public:
   // Takes `chunk` numbers and returns the first.

@@ -1,5 +1,5 @@
-// Transposes matrices that files store with rows and columns exchanged. It runs once, when matrices are
-// loaded or saved.
+// Transposes matrices that files store with rows and columns exchanged. Matrices are transposed once, when
+// they are loaded or saved.
 #pragma once
 
 #include <stddef.h>

@@ -38,7 +38,10 @@ function parseResources(text) {
   return kernels;
 }
 
-/** Returns true if the compiler ignores a setmaxnreg (C7504, C7508). Its message does not name the kernel. */
+/**
+ * Returns true if the compiler ignores a setmaxnreg (C7504, C7508). The compiler's message does not name the
+ * kernel.
+ */
 const ignoresRegisters = (text) => text.includes("'setmaxnreg' ignored");
 
 /** Returns the bytes of a kernel's stack frame that are not for spills; frames are multiples of 8 bytes. */
@@ -67,8 +70,8 @@ function demangled(kernels) {
 }
 
 /**
- * Returns the bytes that the source of an object file (folders/native/backends/cuda/kernels/NAME.cu.o) allows
- * its kernels to spill.
+ * Returns the number of bytes that the source of an object file
+ * (folders/native/backends/cuda/kernels/NAME.cu.o) allows its kernels to spill.
  */
 function allowedBy(object) {
   const source = /native[\\/]backends[\\/]cuda[\\/](.*\.cu)\./.exec(object)?.[1];

@@ -11,8 +11,9 @@
 
 namespace mtl {
 
-// Addresses that are never read or written, but distinct, so that views and overlaps of tensors can be
-// distinguished. With pointers of 32 bits there are 4 GiB, so what is given back is used again.
+// Addresses for tensors without memory. They are never read or written, but they are distinct, so that views
+// and overlaps of tensors can be detected. Addresses that are given back are used again, because 32-bit
+// pointers have only 4 GiB of addresses.
 class Addresses {
  public:
   // `first_bit`: the addresses begin at 2^first_bit if pointers have so many bits, otherwise at 4096.

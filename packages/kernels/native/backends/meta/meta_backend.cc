@@ -45,8 +45,8 @@ Status count_scratch(const OpCall& call) {
 
 KernelFunction find_meta_kernel(const char* op);
 
-// Runs the component operations of an operation that the CPU does not fuse, because each allocates its own
-// scratch memory.
+// Runs the component operations of an operation that the CPU does not fuse. They are run because each
+// component allocates its own scratch memory, which must be counted.
 struct InParts {
   const char* op;
   KernelFunction run;

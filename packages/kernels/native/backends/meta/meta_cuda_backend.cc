@@ -87,7 +87,7 @@ Status begin_capture() {
   return ok_status();
 }
 
-// Returns null in place of the graph: the recorded operations would compute nothing.
+// Returns null in place of a graph, because the recorded operations would compute nothing.
 Status end_capture(void** graph) {
   if (!is_capturing) return no_capture();
   is_capturing = false;

@@ -22,7 +22,7 @@ struct CountingDevice {
 Status refuse_read(const char* device);
 
 // Returns the backend of device meta: writes have no effect, reads fail, and waiting returns at once. Device
-// meta-cuda replaces the calls that CUDA refuses while a graph is recorded.
+// meta-cuda then replaces those of these functions that CUDA refuses while a graph is recorded.
 Backend backend_without_values(const CountingDevice& device);
 
 }  // namespace mtl

@@ -25,8 +25,8 @@ struct MtlDeviceApi {
   int32_t device_index;     // CUDA's number in this process
   uint8_t device_uuid[16];  // the same in every process that uses this GPU, for any device number there
   void* (*stream)(int32_t which);
-  // Creates an event without timing, ready to be recorded. `destroy_event` takes effect when no thread or
-  // stream waits for the event any more.
+  // Creates an event without timing, ready to be recorded. `destroy_event` takes effect only when no thread
+  // or stream waits for the event.
   int (*create_event)(void** event);
   int (*destroy_event)(void* event);
   // Records the event. It completes after everything that is enqueued in the stream now.
@@ -47,9 +47,9 @@ struct MtlDeviceApi {
   // Otherwise returns 0.
   int (*refuse_in_graph)(const char* what);
   // Counts operations in which the device may wait for another process. 1 means that an operation starts and
-  // the compute stream does not wait for it. -1 means that the operation has ended, or that the stream waits
-  // for it. In between, no memory is returned to the driver, because this would wait for the device, and the
-  // process might wait for itself.
+  // that the compute stream does not wait for it. -1 means that the operation has ended, or that the stream
+  // now waits for it. Between these calls, no memory is returned to the driver, because this would wait for
+  // the device, and the device might wait for this process.
   void (*keep_memory)(int32_t change);
 };
 

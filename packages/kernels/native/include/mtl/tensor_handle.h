@@ -25,7 +25,7 @@ struct MtlTensorApi {
   // Fills `memory` from a live handle; returns 0, or -1 for an invalid or disposed handle.
   int (*resolve)(uint64_t handle, struct MtlTensorMemory* memory);
   // Fills `memory` as `resolve` does, and keeps the tensor's memory until `release(*hold)`, even if the
-  // tensor is disposed of before: for operations in progress.
+  // tensor is disposed of earlier. Operations in progress need this.
   int (*retain)(uint64_t handle, struct MtlTensorMemory* memory, uint64_t* hold);
   // Releases the memory that `retain` kept, once, on any thread.
   void (*release)(uint64_t hold);

@@ -30,8 +30,8 @@ void* map_memory(size_t bytes) {
 
 }  // namespace
 
-// Large blocks are mapped. After some were freed, the C library would take other large blocks from its heap,
-// which keeps memory below blocks in use.
+// Large blocks are mapped directly. The C library would allocate large blocks from its heap as soon as some
+// large blocks have been freed, and the heap cannot return memory that is below a block in use.
 void* reserve_memory(size_t bytes) {
   void* data = nullptr;
   if (bytes >= kLargeBlock) {

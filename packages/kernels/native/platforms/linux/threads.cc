@@ -25,8 +25,8 @@ Status set_num_threads(int num_threads, bool pin) {
 #pragma omp parallel num_threads(num_threads)
   {
     cpu_set_t mine = allowed;
-    // The calling thread is not pinned, because threads that it starts later (data readers) would inherit its
-    // core.
+    // The calling thread is not pinned to a core, because threads that it starts later (data readers) would
+    // inherit the core.
     if (pin && num_threads <= num_cores && omp_get_thread_num() > 0) {
       int skip = omp_get_thread_num();
       CPU_ZERO(&mine);

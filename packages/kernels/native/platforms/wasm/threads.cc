@@ -1,6 +1,6 @@
-// A pool of threads. Each is an instance of the module on the same memory. JavaScript starts them, possibly
-// late or never. Therefore the calling thread and all ready threads take the next task of a call until none
-// is left.
+// A pool of threads. Each is an instance of the module on the same memory. JavaScript starts the threads,
+// possibly late or never. Therefore tasks are not assigned to threads: the calling thread and all running
+// threads take the next task of a call until no task remains.
 #include "backends/cpu/threads.h"
 
 #include <atomic>
@@ -26,7 +26,7 @@ struct Parts {
 static_assert(sizeof(Parts) == sizeof(uint64_t));
 
 std::atomic<Parts> parts{Parts{0, 0, 0}};
-// The function of all parts; written only while there is no part to take.
+// The function that all tasks call. It is written only while there is no task to take.
 void (*call_body)(const void* context, int thread);
 const void* call_context;
 std::atomic<int32_t> num_finished{0};
@@ -40,7 +40,7 @@ constexpr int kPolls = 20000;
 int wanted_threads = 0;
 int started_threads = 1;
 
-// Takes and runs parts as long as the call has any.
+// Takes and runs tasks as long as the call has any.
 void run_parts() {
   Parts taken = parts.load();
   while (taken.next < taken.count) {
@@ -81,7 +81,7 @@ void run_on_threads(int count, void (*body)(const void* context, int thread), co
   run_parts();
   int polls = 0;
   for (int32_t finished = num_finished.load(); finished < count; finished = num_finished.load()) {
-    // a thread that lost its core gets it back sooner if this thread sleeps
+    // if this thread sleeps, a thread that has lost its core gets the core back sooner
     if (++polls > kPolls) wait_while(&num_finished, finished, 50000);
   }
 }

@@ -27,8 +27,8 @@ export interface ModelAdapters<Model extends TransformerConfiguration> {
    */
   numActiveParameters(configuration: AdaptedConfiguration, model: Model): number | undefined;
   /**
-   * Returns the configuration for a model with fewer kinds of layers than the run's model. Targets without
-   * such layers are left out.
+   * Returns the configuration for a model with fewer kinds of layers than the run's model. Targets that match
+   * none of these layers are left out.
    */
   selectAmongLayers(configuration: Pick<PretrainingConfiguration, 'lora' | 'model'>): AdaptedConfiguration;
   /**

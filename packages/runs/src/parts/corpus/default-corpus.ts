@@ -106,8 +106,8 @@ export async function prepareDefaultCorpus(options: DefaultCorpusOptions): Promi
       // documents that are split into sentences need no end token
       appendEod: !splitSentences,
       splitSentences,
-      // another run may have written these files meanwhile, or may have been killed between writing the two
-      // files
+      // another run may have written these files in the meantime, or may have been killed after it had
+      // written only one of the two files
       overwrite: true,
     });
     onMessage(`prepared ${summary.numTokens.toLocaleString('en-US')} tokens in ${prefix}.bin`);

@@ -44,8 +44,8 @@ describe('balanceAdvice', () => {
       },
     };
     const advice = giveAdvice(2, experts, 1000);
-    // computed by hand: the layers need 24 H^2 + 4 S H and 72 H^2 + 4 S H multiplications a token, 0.55 and
-    // 1.45 times the mean
+    // computed by hand: the layers take 24 H^2 + 4 S H and 72 H^2 + 4 S H multiplications for each token,
+    // which is 0.55 and 1.45 times their mean
     expect(advice).toContain('layers are 0.6 to 1.4 times their mean');
     expect(advice).toContain('balanced (8, 4)');
   });

@@ -121,7 +121,7 @@ function chooseOutline(
 /** The number of masks that are shown, each from another sample, and the number of candidates. */
 const numMasks = { shown: 4, tried: 32 };
 const numMasksOfBrief = { shown: 2, tried: 8 };
-/** The number of words shown for a mask, each with its probability. */
+/** The number of words that are shown for a mask, with their probabilities. */
 const numWords = 5;
 /** The number of tokens that are shown on either side of a mask. */
 const numAround = 10;

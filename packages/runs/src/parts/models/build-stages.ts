@@ -33,7 +33,7 @@ interface PartedRun extends Pick<ModelPartOptions<TransformerConfiguration, neve
 
 /**
  * Returns this rank's stages of a run's model, and the pipeline that runs them with the stages of other
- * ranks. All ranks call it.
+ * ranks. All ranks must call this function.
  */
 export function buildStages(
   { configuration, processes, onMessage }: PartedRun,
@@ -131,8 +131,8 @@ export function trainingOptimizer(options: TrainingOptimizerOptions): ModelOptim
     groups,
     overlapGradientReduction,
     overlapParameterGather,
-    // only on GPUs. On CPUs, a matmul that overwrites its output may sum in another order than a matmul that
-    // adds to it, so all matmuls of gradients add
+    // done only on GPUs: on CPUs, a matmul that overwrites its output may sum in another order than a matmul
+    // that adds to its output, so all gradient matmuls add
     writesFirstGradients: chooseMetaDevice(device) === 'meta-cuda' && !parallel.cudaGraphs,
   });
 }

@@ -67,8 +67,8 @@ function stepTime(costs: readonly number[], { schedule, work, recomputes }: Step
   const last = costs.length - 1;
   const layers = costs.map((cost, chunk) => cost + (chunk === 0 ? work.embedding : 0));
   // the head computes no matmul in the forward pass; its logits are computed in the backward pass. A combined
-  // backward pass has 3 matmuls of the head. Separate passes for input and weight gradients have 2 each,
-  // because both compute the logits
+  // backward pass has 3 matmuls of the head. If the passes for input and weight gradients are separate, each
+  // has 2 matmuls, because each computes the logits
   const head = (matmuls: number) => (chunk: number) => (chunk === last ? matmuls * work.head : 0);
   const again = recomputes ? 1 : 0;
   const { makespan } = simulateSchedule({

@@ -178,7 +178,7 @@ async function findPrompt({
 /** The size of a micro-batch, in samples and tokens. */
 type Sized = NumberedBatch & { readonly batchSize: number; readonly sequenceLength: number };
 
-/** For each balancing loss: the unit for its mean, and the number of these units in a micro-batch. */
+/** The unit over which each balancing loss is a mean, and the number of these units in a micro-batch. */
 const meansOver = {
   aux_loss: { per: 'micro-batch', count: () => 1 },
   seq_aux_loss: { per: 'sequence', count: ({ batchSize }: Sized) => batchSize },
@@ -190,8 +190,8 @@ const meansOver = {
 
 /**
  * Returns the losses of a model's routers. Each is a mean over its units and over the layers with experts.
- * The weight of a loss is its coefficient times the number of layers, so its gradients equal those for a sum
- * over layers. Megatron-LM reports the same mean.
+ * The weight of a loss is its coefficient times the number of layers, so that its gradients are the gradients
+ * of a sum over layers. Megatron-LM reports the same mean.
  */
 export function expertLosses(model: GptModelConfiguration): readonly LossKind<Sized>[] {
   if (model.numExperts === undefined) return [];

@@ -12,8 +12,8 @@ const expected =
 
 /**
  * Runs the module of --model-blocks, which registers its blocks. The module must run before the flags of a
- * checkpoint are read. For safety, only a module that the user names is run, never a module that a checkpoint
- * names. Building a model fails if its blocks are not registered.
+ * checkpoint are read. For safety, a module runs only if the user names it, never because a checkpoint names
+ * it. If a model's blocks are not registered, the model cannot be built.
  *
  * @throws ConfigurationError `MTL_MODEL_BLOCKS` if the value is not such a module
  */

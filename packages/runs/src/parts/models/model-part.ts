@@ -69,7 +69,7 @@ export interface RankModel<Batch, Chunk> {
   dispose(): void;
 }
 
-/** Splits a model into stages as the flags request, and builds this rank's stages. All ranks call it. */
+/** Splits a model into stages as the flags request, and builds this rank's stages. All ranks must call it. */
 export function modelPart<Model extends TransformerConfiguration, Batch, Chunk extends ModelChunk<Batch>>(
   options: ModelPartOptions<Model, Chunk>,
 ): RankModel<Batch, Chunk> {
@@ -177,8 +177,8 @@ function onceEach(say: (text: string) => void): (text: string) => void {
 }
 
 /**
- * Returns the function that receives the reason why passes of this rank are not recorded. The reason must
- * reach rank 0, which alone prints messages.
+ * Returns the function that receives the reason why passes of this rank are not recorded. The function sends
+ * the reason to rank 0, because only rank 0 prints messages.
  */
 function listenForRefusal(
   { groups, isFirst }: TrainingProcesses,
@@ -213,9 +213,10 @@ interface RecordsPassesOptions {
 }
 
 /**
- * Decides whether passes of a training run are recorded as CUDA graphs. If they are requested but not
- * recorded, a message explains why. A recorded pass uses parameters and gradients at fixed addresses, so both
- * must keep their memory. The micro-batch that starts reductions always runs outside of the graph.
+ * Decides whether passes of a training run are recorded as CUDA graphs. If the user requests CUDA graphs but
+ * passes are not recorded, a message explains why. A recorded pass uses parameters and gradients at fixed
+ * addresses, so both must keep their memory. The micro-batch that starts reductions always runs outside of
+ * the graph.
  */
 export function recordsPasses(options: RecordsPassesOptions): boolean {
   const { cudaGraphs, numMicroBatches, reducedBy, releasesMemory, onMessage } = options;

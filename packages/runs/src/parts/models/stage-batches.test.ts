@@ -98,7 +98,7 @@ describe('what stages between the ends of a pipeline get', () => {
         sampleNumbers,
       })),
     );
-    // an outline has no masked tokens to count, so only the last stage counts them
+    // an outline (a batch without data) has no masked tokens to count, so only the last stage counts them
     const [{ count }] = bertRecipe.losses({ sentenceOrderHead: false } as never) as unknown as [
       { count: (batch: MaskedStageBatch) => number },
     ];

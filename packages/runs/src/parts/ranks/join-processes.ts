@@ -62,7 +62,8 @@ export interface Job {
 
 /**
  * Returns the job of this process. The name comes from `mtl run`, or from Slurm's job and step numbers. Under
- * torchrun, which restarts its processes, it comes from the run id, port and process id of torchrun's agent.
+ * torchrun, the name consists of the run id, the port and the process id of torchrun's agent, which stay the
+ * same when torchrun restarts the processes.
  */
 export function readJob(
   variables: Variables,

@@ -31,8 +31,8 @@ export interface TrainingProcessesOptions {
    */
   readonly ends?: readonly [number, number] | undefined;
   /**
-   * True if each strategy has separate groups even if groups have the same members. A dry run then counts the
-   * traffic of each group. Default: false, equal groups share a communicator.
+   * True if each strategy gets separate groups, even if two groups have the same members, so that a dry run
+   * can count the traffic of each group. Default: false; groups with the same members share a communicator.
    */
   readonly areApart?: boolean;
 }
@@ -80,9 +80,9 @@ export class TrainingProcesses {
   }
 
   /**
-   * Runs a task of this rank and waits, without a limit, until all ranks have finished their tasks. Meanwhile
-   * every rank communicates at least every `intervalMs` milliseconds, so that the timeout of collectives
-   * still detects a rank that hangs.
+   * Runs a task of this rank and waits, without a limit, until all ranks have finished their tasks. During
+   * the wait, every rank communicates at least every `intervalMs` milliseconds, so that the timeout of
+   * collectives still detects a rank that hangs.
    */
   async together<Result>(task: () => Promise<Result>, how: { intervalMs?: number } = {}): Promise<Result> {
     return await waitTogether(this.groups.world, task, how);
@@ -90,8 +90,8 @@ export class TrainingProcesses {
 
   /**
    * Prepares something, such as files, in storage that hosts may or may not share. Rank 0 runs the task
-   * first. Then the first rank of every other host runs it, and either finds rank 0's result or prepares its
-   * own. All other ranks run it last, and find a result.
+   * first. Then the first rank of every other host runs the task: it finds the result of rank 0 if the
+   * storage is shared, and otherwise prepares its own. All other ranks run the task last, and find a result.
    */
   async prepare<Result>(
     task: () => Promise<Result>,

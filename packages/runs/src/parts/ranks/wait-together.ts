@@ -3,7 +3,7 @@ import { Tensor } from '@mtl/kernels';
 
 /**
  * Runs a task of this rank and waits, without a limit, until all ranks of a group have finished their tasks.
- * Meanwhile every rank communicates at least every `intervalMs` milliseconds, so that the timeout of
+ * During the wait, every rank communicates at least every `intervalMs` milliseconds, so that the timeout of
  * collectives still detects a rank that hangs.
  *
  * @param group the ranks; undefined for a single process

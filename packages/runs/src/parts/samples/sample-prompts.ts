@@ -11,7 +11,8 @@ const numTokens = 16;
 const mostTokens = 1024;
 
 /**
- * Match the end of a line, the end of a sentence, and a capital letter, with which a line or sentence begins.
+ * Regular expressions for the end of a line, for the end of a sentence, and for a capital letter at the
+ * beginning of a line or sentence.
  */
 const lineEnd = /\n\s*$/u;
 const sentenceEnd = /[.!?…]["'”’)\]]*\s*$/u;
@@ -24,9 +25,9 @@ interface SamplePromptOptions {
 }
 
 /**
- * Returns the tokens of a prompt from the first sample of the data. The prompt starts at a document, at a
- * line, at a sentence, or at the start of the sample: the first of these positions that leaves enough tokens.
- * Returns undefined without usable tokens.
+ * Returns the tokens of a prompt from the first sample of the data. The prompt starts at the first start of a
+ * document; if too few tokens follow, at the start of a line, then of a sentence, then of the sample. Returns
+ * undefined if there are no usable tokens.
  */
 export function samplePrompt({ dataset, tokenizer }: SamplePromptOptions): number[] | undefined {
   const tokens = dataset?.sample(0).tokens;
@@ -44,7 +45,8 @@ export function samplePrompt({ dataset, tokenizer }: SamplePromptOptions): numbe
 }
 
 /**
- * Returns the index at which a line begins, or a sentence if no line begins in the text; 0 without either.
+ * Returns the index of the token at which the first line begins, or the first sentence if no line begins in
+ * the text. Returns 0 if neither begins.
  */
 function startInside(tokens: Int32Array, tokenizer: Tokenizer): number {
   let before = '';

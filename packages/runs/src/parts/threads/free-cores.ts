@@ -15,9 +15,9 @@ interface MeasureFreeCoresOptions {
 
 /**
  * Measures the number of cores that other processes leave free: the idle time in /proc/stat over a short
- * window, plus the CPU time of this process. Returns undefined if the system does not report idle time.
- * MTL_FREE_CORES, a number or `all`, replaces the measurement on machines such as CI runners, where results
- * must not depend on other load.
+ * window, plus the CPU time of this process. Returns undefined if the system does not report idle time. The
+ * environment variable MTL_FREE_CORES, a number or `all`, replaces the measurement. It is for machines such
+ * as CI runners, where results must not depend on the load of other processes.
  *
  * @throws ConfigurationError MTL_FREE_CORES
  */

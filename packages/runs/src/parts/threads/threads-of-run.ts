@@ -42,8 +42,9 @@ export async function threadsOfTraining(options: ThreadsOfTrainingOptions): Prom
 }
 
 /**
- * Returns the model FLOPs of a micro-batch on the CPU threads of a rank. With a GPU, host threads do only the
- * other work of a step. The result is then infinite, so that the run uses one thread per core.
+ * Returns the model FLOPs of a micro-batch on the CPU threads of a rank. With a GPU, the host's threads do
+ * not compute the matmuls, and this number says nothing about their work. The result is then infinite, so
+ * that the run uses one thread per core.
  */
 export function flopsPerMicroBatch(
   { parallel, training }: ThreadsOfTrainingOptions['configuration'],
@@ -140,7 +141,8 @@ export function setThreadsOfRank(
 ): ThreadChoice {
   const count = threads ?? coresOfRank(localSize);
   setNumThreads(count, {
-    // no pinning for several processes on a host: all would pin their threads to the same cores
+    // threads are not pinned if a host has several processes, because all processes would pin their threads
+    // to the same cores
     pin: localSize === 1,
   });
   const reason = threads === undefined ? 'one for each core of this process' : 'as --threads says';

@@ -68,7 +68,7 @@ export interface FoundStart {
   readonly withOptimizer: boolean;
   /**
    * Loads the weights and states into the optimizer, which contains initial weights. Every process of the run
-   * calls it and loads its own shards.
+   * must call it and loads its own shards.
    *
    * @returns undefined when training starts at iteration 0, with initial or loaded weights
    */
@@ -100,7 +100,7 @@ type ResumeSettings = Pick<
 
 /**
  * Finds the start of a run: the checkpoint that the run itself saved before a restart, or the checkpoint or
- * model in --load or --load-hf. Every process of the run calls it.
+ * model in --load or --load-hf. Every process of the run must call it.
  *
  * @throws CheckpointError for a checkpoint that does not exist, or of another model or optimizer
  */
@@ -180,7 +180,7 @@ async function isOwn(
 /** A checkpoint in which all ranks agree. */
 interface AgreedCheckpoint {
   readonly checkpoint: Checkpoint;
-  /** True if this rank loaded its tensors while checking the checkpoint. */
+  /** True if this rank has already loaded its tensors while it checked the checkpoint. */
   readonly isLoaded: boolean;
 }
 
@@ -220,8 +220,9 @@ async function openAgreed(
 }
 
 /**
- * Returns true if every checkpoint of a directory was saved by the restarted run. Otherwise, the search may
- * find a checkpoint from which the run does not start, and its values must not replace the initial weights.
+ * Returns true if the restarted run has saved every checkpoint of a directory. If other runs have saved
+ * checkpoints there, the search may find a checkpoint from which this run does not start, and the values of
+ * this checkpoint must not replace the initial weights.
  */
 async function holdsOnlyOwn(directory: string, restartFrom: RestartFrom | undefined): Promise<boolean> {
   if (restartFrom === undefined || restartFrom.job === 'any') return true;

@@ -62,8 +62,9 @@ export async function ggufToCheckpoint(
 }
 
 /**
- * Writes the tokenizer of a file into a folder, from which the directory of checkpoints copies it. The
- * weights are useful without a tokenizer, so an unsupported tokenizer causes only a notice.
+ * Writes the tokenizer of a GGUF file into a folder. The tokenizer is later copied from there into the
+ * directory of checkpoints. The weights are useful without a tokenizer, so an unsupported tokenizer causes
+ * only a notice.
  */
 async function tokenizerIn(
   folder: string,

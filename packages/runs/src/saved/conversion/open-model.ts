@@ -41,7 +41,10 @@ export interface OpenedModel {
   readonly name: string;
   readonly tokenizerFiles: Readonly<Record<string, TokenizerFileSource>>;
   readonly tokenizerOptions: TokenizerOptions | undefined;
-  /** Tokens that end a text, according to the model, or to its tokenizer if the model names none. */
+  /**
+   * Tokens that end a text, according to the model. If the model names no such tokens, the tokenizer's tokens
+   * are used.
+   */
   readonly endTokens: readonly number[];
   readonly origin: HuggingFaceOrigin | undefined;
   /** The task of a fine-tuned BERT, with the names of its classes. */
@@ -52,7 +55,10 @@ export interface OpenedModel {
 
 const nameModel = (directory: string): string => basename(resolve(directory));
 
-/** Returns true if the tokenizer lowers texts. Its vocab.txt does not contain this setting. */
+/**
+ * Returns true if the tokenizer converts texts to lower case. This function is needed because vocab.txt does
+ * not contain this setting.
+ */
 export function lowersCase(options: TokenizerOptions | undefined): boolean | undefined {
   const isWordPiece = options?.type === 'BertWordPieceLowerCase' || options?.type === 'BertWordPieceCase';
   return isWordPiece ? options.type === 'BertWordPieceLowerCase' : undefined;
@@ -133,7 +139,7 @@ export async function openHuggingFaceModel(options: HuggingFaceModelOptions): Pr
     },
     tokenizerOptions,
     endTokens: await findEndTokens(tokenizerOptions, base.endTokens),
-    // in the cache, the directory of a model has the name of its commit
+    // in the cache of Hub models, the directory of a model is named by its commit
     name: nameModel(
       places.loadHuggingFace === loadHuggingFace ? loadHuggingFace : loadHuggingFace.split('@')[0]!,
     ),

@@ -248,7 +248,7 @@ export async function beginCheckpoint(directory: string, begun: ModelToBegin): P
         lossScaler: new LossScaler(configuration.optimizer.lossScale),
         configuration: await saveConfiguration({
           directory,
-          // nothing was trained, so the preset's flags do not describe this model
+          // this conversion trained nothing, so the preset's flags do not describe the model
           configuration: { ...configuration, preset: 'none', flags: ownFlags(kind, model) },
           model,
           tokenizer,

@@ -23,7 +23,7 @@ export interface FetchFromHubOptions {
    * reads.
    */
   readonly needs?: 'all' | 'configuration';
-  /** Called on the first process with a message about each download. */
+  /** This function is called on the first process with a message about each download. */
   readonly onMessage: (text: string) => void;
 }
 
@@ -46,8 +46,8 @@ export async function fetchFromHub<Places extends ModelPlaces>(
   options: FetchFromHubOptions,
 ): Promise<Places> {
   const { group } = options;
-  // decides by the text alone. The existence of a path may depend on the host, but all processes must decide
-  // the same
+  // decides by the text alone, because all processes must make the same decision, and a path may exist on
+  // only some hosts
   const named = Object.keys(parts).flatMap((key) => {
     const name = key as keyof ModelPlaces;
     const value = places[name];

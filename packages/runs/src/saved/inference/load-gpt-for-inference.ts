@@ -84,8 +84,8 @@ export interface LoadedGpt {
 
 /**
  * Loads a trained model, with its architecture and tokenizer, from a directory of checkpoints or from a
- * Hugging Face directory. The name of a model on the Hub (`org/name`) in place of a directory downloads this
- * model.
+ * Hugging Face directory. If a name of a model on the Hub (`org/name`) is given in place of a directory, this
+ * model is downloaded.
  *
  * @throws errors of `openGptWeights`; ConfigurationError MTL_OPTION, MTL_TOKENIZER_MODEL,
  *   MTL_TENSOR_PARALLEL_SIZE, MTL_EXPERT_PARALLEL_SIZE, MTL_FLAG_NEEDS; errors of `openDevice` and
@@ -203,7 +203,7 @@ function float32Tensor(parameter: Parameter): LogicalTensor {
       throw new UsageError('MTL_LOAD_ONLY', `${parameter.name} is here to be loaded, not to be read`);
     },
     write: (bytes) => {
-      // copies the bytes if they are not aligned for floats
+      // copies the bytes if their address is not aligned for floats
       const aligned = bytes.byteOffset % 4 === 0 ? bytes : Uint8Array.from(bytes);
       write(new Float32Array(aligned.buffer, aligned.byteOffset, size));
     },

@@ -41,15 +41,15 @@ export interface GptWeights {
   readonly path: string;
   readonly model: GptModelConfiguration;
   /**
-   * Returns the options of the model's tokenizer; undefined if the model has no tokenizer. Call it only if
-   * the user gives no other tokenizer, because unsupported files throw.
+   * Returns the options of the model's tokenizer; undefined if the model has no tokenizer. Call this function
+   * only if the user gives no other tokenizer, because it throws if the tokenizer's files are not supported.
    *
    * @throws ConfigurationError or DataError, as `tokenizerOfHuggingFace`
    */
   tokenizer(): TokenizerOptions | undefined;
   /**
-   * Ids of the tokens that end a text. If the directory has none, undefined: the tokenizer's ids are then
-   * used.
+   * Ids of the tokens that end a text. Undefined if the directory names no such tokens; the tokenizer's ids
+   * are then used.
    */
   readonly endTokens: readonly number[] | undefined;
   /**

@@ -61,8 +61,8 @@ export const importMap = {
 } as const;
 
 /**
- * Finds the installed transformers.js and ONNX Runtime for devices, as a program in a directory would find
- * them.
+ * Finds the installed transformers.js and ONNX Runtime for the given devices, in the same way as a program in
+ * the given directory would find them.
  *
  * @returns the files to copy, and the version of each package
  * @throws ConfigurationError MTL_PAGE_RUNTIME if a package is not installed, or has an unsupported version

@@ -135,7 +135,7 @@ interface DescribedPage {
   readonly maxPositions: number;
 }
 
-/** The page's own files; `index.html` gets the name and the policy. */
+/** The page's own files; the model's name and the security policy are inserted into `index.html`. */
 const ownFiles = ['page.css', 'page.js', 'device.js', 'onnxruntime.js'] as const;
 
 async function writePageFiles(directory: string, { runtime, ...page }: DescribedPage): Promise<void> {

@@ -68,9 +68,9 @@ function lowersCase(settings: string | undefined): boolean | undefined {
 
 /**
  * Returns the tokenizer's files of a Hugging Face directory, by their names: paths of existing files, or
- * contents of new files for a built-in tokenizer. A missing tokenizer_config.json is added. Without these
- * files, the transformers library silently makes a tokenizer with a single token. The result is empty for
- * `NullTokenizer`, which has no text.
+ * contents of new files for a built-in tokenizer. A missing tokenizer_config.json is added. If these files
+ * were missing, the transformers library would silently make a tokenizer with a single token. The result is
+ * empty for `NullTokenizer`, which has no text.
  *
  * @throws DataError MTL_DATA_TOKENIZER when its files cannot be used
  */

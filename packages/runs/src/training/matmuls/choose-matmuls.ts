@@ -30,9 +30,9 @@ export interface TimeMatmulsOptions {
 /**
  * With --time-matmuls, makes all ranks use the same algorithms for the matmuls of the run. The first rank
  * finds the matmuls of every kind of rank in a dry run, and times the matmuls that have no choice in the
- * file. All ranks call it. On device `cuda`, they call it before the run allocates anything, so that the
- * first rank has the GPU for itself and no graph is recorded yet. On device `cpu`, they call it with the
- * threads of the run. Its memory is released afterwards.
+ * file. All ranks must call it. On device `cuda`, the call must come before the run allocates memory or
+ * records graphs, so that the first rank can use the whole GPU. On device `cpu`, the number of threads must
+ * be set before the call. The memory for timing is released afterwards.
  *
  * @throws ConfigurationError `MTL_MATMUL_CHOICES` for ranks on several platforms, and as `MatmulChoiceFile`;
  *   KernelError as `timeMatmuls`
@@ -52,7 +52,7 @@ export async function timeMatmulsOfRun(
   useMatmulChoices(processes.agree(chosen), { device });
 }
 
-/** Returns the device of a run that trains, in contrast to a dry run on device `meta`. */
+/** Returns the device of a run that trains. A dry run has device `meta` instead. */
 const choosingDevice = ({ parallel }: PretrainingConfiguration): ChoosingDevice =>
   parallel.device === 'cuda' ? 'cuda' : 'cpu';
 
@@ -95,9 +95,9 @@ async function choose(
 
 /**
  * Makes matmuls use the choices of the resumed checkpoint, so that results repeat. On device `cpu`, also
- * times the matmuls of a run with --time-matmuls. All ranks call it after their threads are set and before
- * their first step. If the checkpoint is from another platform, a message reports that its choices are not
- * used.
+ * times the matmuls of a run with --time-matmuls. All ranks must call it after their threads are set and
+ * before their first step. If the checkpoint is from another platform, a message reports that its choices are
+ * not used.
  *
  * @returns the choices in use, for run.json and checkpoints; undefined for a run without choices
  * @throws errors of `timeMatmulsOfRun`

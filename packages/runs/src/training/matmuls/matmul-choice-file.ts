@@ -40,7 +40,7 @@ export class MatmulChoiceFile {
   }
 
   /**
-   * Reads the choices so far; an empty list if the file does not exist.
+   * Returns the choices that the file now contains; an empty list if the file does not exist.
    *
    * @throws ConfigurationError `MTL_MATMUL_CHOICES` for a file that cannot be read, is damaged or belongs to
    *   another platform
@@ -61,8 +61,8 @@ export class MatmulChoiceFile {
   }
 
   /**
-   * Adds choices that the file lacks. Returns the choices in the file, which may differ for the same
-   * problems.
+   * Adds those choices whose problems are not in the file. Returns all choices in the file. For problems that
+   * were already in the file, they may differ from the given choices.
    *
    * @throws ConfigurationError `MTL_MATMUL_CHOICES` as `read`, and for a file that cannot be written
    */

@@ -98,8 +98,8 @@ const cleaned = (words: string): string =>
 /** A question with several answers, as texts for a model to score. */
 interface ChoiceQuestion {
   /**
-   * The text before each answer. It is the same for all answers, unless the task puts the answers into the
-   * context.
+   * The text before each answer. Usually this text is the same for all answers. In some tasks, each answer
+   * changes the context.
    */
   readonly contexts: readonly string[];
   /** The text to score after each context. */

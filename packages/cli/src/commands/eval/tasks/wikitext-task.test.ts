@@ -16,12 +16,12 @@ it.each([
   ['well @-@ known , 1 @,@ 902 or 47 @.@ 5', 'well-known, 1,902 or 47.5'],
   ['one : two ; three . four ! five ? six , seven', 'one: two; three. four! five? six, seven'],
   ['( a ) [ b ] { c } " d " \' e \'', '(a) [b] {c} "d" \'e\''],
-  // white space as in Python: a byte order mark is not white space
+  // white space is defined as in Python, where a byte order mark is not white space
   ['( \u2003a \ufeff)', '(a \ufeff)'],
   ['= = x = = = y = = = =', '== x === y ===='],
   ['46 \u00b0 north', '46\u00b0north'],
   [' \n a N b \n', '\na 1 b\n'],
-  // Megatron-LM's rule for this case never applies, and no other rule may change it
+  // no rule of Megatron-LM may change this text, because its rule for this case never applies
   ["in ' 98", "in ' 98"],
 ])('%j becomes %j', (text, expected) => {
   expect(detokenizeWikitext(text)).toBe(expected);

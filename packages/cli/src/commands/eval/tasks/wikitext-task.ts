@@ -22,8 +22,8 @@ export interface WikitextResult {
   /** exp(negativeLogLikelihood / numOriginalTokens): Shoeybi et al. 2019, section 5.3. */
   readonly perplexity: number;
   /**
-   * The perplexity computed with one word less, because the first token is given, and limited to exp(20), as
-   * in Megatron-LM's code.
+   * The perplexity as Megatron-LM computes it: divided by one word less, because the first token is given,
+   * and limited to exp(20).
    */
   readonly adjustedPerplexity: number;
   /** exp(negativeLogLikelihood / numScored): the perplexity per token, not comparable between tokenizers. */
@@ -98,8 +98,8 @@ function computeResult(
 }
 
 /**
- * White space as in Python's `\s`. JavaScript's `\s` also matches byte order marks, but not information
- * separators.
+ * White space as in Python's `\s`. JavaScript's `\s` also matches byte order marks, and does not match
+ * information separators.
  */
 const space = '[\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000]';
 
@@ -110,7 +110,7 @@ type Rule = readonly [what: string | RegExp, by: string];
 /** Replacement rules, in order. Each rule changes the result of the previous rule. */
 const rules: readonly Rule[] = [
   ["s '", "s'"],
-  // Megatron-LM's rule for "' 98" at this position never applies, so it is left out
+  // at this position, Megatron-LM has a rule for "' 98" that never applies, so this list does not contain it
   [' @-@ ', '-'],
   [' @,@ ', ','],
   [' @.@ ', '.'],

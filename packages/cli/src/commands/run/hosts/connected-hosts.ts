@@ -12,14 +12,14 @@ import { type HostReport, shortenReport, type Verdict } from '../reports/judge-a
 import { type JobHosts, type Judge, type RankFailure, serveStore } from './job-hosts.js';
 
 /**
- * The timeout in milliseconds of a wait without a limit, longer than any training run. The wait ends with a
- * value, or when a launcher is lost.
+ * The timeout, in milliseconds, for a wait that must not time out. It is longer than any training run. The
+ * wait ends when the value arrives, or when a launcher is lost.
  */
 const noLimitMs = 1e11;
 /** The maximum time, in milliseconds, for which an attempt to find host 0 blocks this process. */
 const lookMs = 1_000;
 /**
- * The time, in milliseconds, for which host 0 waits at the end until the other hosts have read its last
+ * The maximum time, in milliseconds, that host 0 waits at the end until the other hosts have read its last
  * message.
  */
 const leaveLimitMs = 5_000;
@@ -45,8 +45,8 @@ const decode = <Value>(bytes: Uint8Array): Value => JSON.parse(new TextDecoder()
 
 /**
  * Connects the launchers of several hosts, through a separate store at --master-addr and --master-port that
- * exists as long as the job. Heartbeats of the store detect an ended launcher or a lost host. Either ends the
- * job, because no launcher could restart the processes of that host.
+ * exists as long as the job. Heartbeats of the store detect an ended launcher or a lost host. In both cases
+ * the job ends, because no launcher could restart the processes of that host.
  */
 export class ConnectedHosts implements JobHosts {
   readonly #nodeRank: number;
@@ -115,7 +115,8 @@ export class ConnectedHosts implements JobHosts {
     try {
       this.#store.set(`attempt/${attempt}/failed`, encode(told));
     } catch {
-      // another host has reported a failure before, or is lost; in both cases waiting hosts are informed
+      // another host has already reported a failure, or is lost; in both cases, the waiting hosts have been
+      // informed
     }
   }
 
@@ -160,7 +161,7 @@ export class ConnectedHosts implements JobHosts {
         const start: Start = await this.#compare({ terms, deadline, signal, joinTimeoutMs });
         this.#store.set('start', encode(start));
       }
-      // this wait has no time limit, because host 0 always answers at its own limit
+      // this wait needs no time limit, because host 0 sends an answer after its own time limit
       ({ problem } = await this.#get<Start>('start', { signal }));
     } finally {
       notices.end();

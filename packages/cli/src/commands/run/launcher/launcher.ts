@@ -150,9 +150,9 @@ export class Launcher {
     }, silenceCheckMs);
     hosts.failure(attempt).then(
       (failure) => {
-        // a silent rank counts as failed. Its process has not ended, and may never end
+        // a silent rank counts as failed, although its process has not ended and may never end
         if (isOurs(failure.rank)) firstToFail ??= failure.rank;
-        // ends ranks that wait for a rank which did not join, with an error that names the missing rank
+        // if a rank did not join, the ranks that wait for this rank end with an error that names it
         server?.abort(failure);
         ending.begin();
       },
@@ -179,8 +179,9 @@ export class Launcher {
   }
 
   /**
-   * Handles output that can no longer be written: a closed terminal, an ended reader (`| head`), or a full
-   * disk. The job ends as after SIGHUP, and later output of ranks is dropped.
+   * Ends the job when output can no longer be written, because the terminal is closed, the reader has ended
+   * (`| head`) or the disk is full. The job ends as it does after SIGHUP, and later output of ranks is
+   * dropped.
    */
   readonly #onLostOutput = (error: NodeJS.ErrnoException): void => {
     if (error.code !== 'EIO' && error.code !== 'EPIPE') process.exitCode = 1;
@@ -203,9 +204,9 @@ export class Launcher {
 }
 
 /**
- * Returns the rank from which the store has received no heartbeat for too long. A rank that fails in other
- * ways ends its process, and the launcher notices that. A stopped process does not end, and neither do the
- * ranks that wait for it.
+ * Returns the rank from which the store has received no heartbeat for too long. The heartbeats are needed for
+ * a stopped process (SIGSTOP), which does not end, so that the ranks that wait for it do not end either.
+ * After any other failure, the rank's process ends, and the launcher notices the end.
  */
 function silentRank(server: StoreServer | undefined): RankFailure | undefined {
   const failure = server?.failure;
@@ -214,8 +215,8 @@ function silentRank(server: StoreServer | undefined): RankFailure | undefined {
 }
 
 /**
- * Returns the error of a job that lost another host. The launcher of that host has ended, so nothing can
- * restart its ranks.
+ * Returns the error of a job that lost another host. The lost host has no launcher any more, so its ranks
+ * cannot be restarted.
  */
 function lostHost(error: unknown): unknown {
   if (!MtlError.isInstance(error) || ['MTL_CLOSED', 'MTL_STORE_AUTHENTICATION'].includes(error.code))

@@ -12,8 +12,8 @@ export interface RankExit {
   readonly status: number | null;
   readonly signal: NodeJS.Signals | null;
   /**
-   * The first line of the rank's last coded error, or its last line on standard error without such an error;
-   * may be empty.
+   * The first line of the rank's last coded error. Without a coded error, the rank's last line on standard
+   * error, which may be empty.
    */
   readonly lastMessage: string;
   /** The coded error that ended the rank, if it has not been printed yet. Otherwise empty. */
@@ -90,7 +90,7 @@ export class RankProcess {
 
   /**
    * Returns true if a signal such as SIGSTOP, or a debugger, has stopped the process. A stopped process does
-   * nothing until it is continued.
+   * nothing until another signal continues it.
    */
   isStopped(): boolean {
     try {
@@ -183,8 +183,8 @@ function makeVariables(
 }
 
 /**
- * The time, in milliseconds, in which ranks detect and report a failure of another rank. On one host this
- * takes at most a second.
+ * The time, in milliseconds, that ranks have to detect and report the failure of another rank. Ranks on one
+ * host need at most a second.
  */
 const ownWordsMs = 1_000;
 

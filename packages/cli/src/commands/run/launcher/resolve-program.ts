@@ -44,8 +44,9 @@ export function resolveProgram(program: string): string {
 }
 
 /**
- * Returns the modules that Node.js must import before the script: tsx for a script in TypeScript. JavaScript
- * needs no module. Neither does TypeScript without tsx if Node.js strips types itself.
+ * Returns the modules that Node.js must import before the script: tsx for a script in TypeScript. Scripts in
+ * JavaScript need no module. TypeScript needs no module if tsx is not installed and Node.js strips types
+ * itself.
  *
  * @throws ConfigurationError MTL_PROGRAM if neither tsx nor Node.js can run TypeScript
  */

@@ -26,7 +26,7 @@ export function shortenReport(report: HostReport): HostReport {
   const ends = report.ends.map((end) => ({
     ...end,
     lastMessage: end.status === 0 ? '' : end.lastMessage.slice(0, maximumMessageLength),
-    // the error is kept either completely or not at all
+    // keeps the error either completely or not at all
     error: end.status === wrongInputStatus && end.error.length <= maximumErrorLength ? end.error : '',
   }));
   return { ...report, ends };
@@ -120,8 +120,8 @@ export function judgeAttempt(judged: JudgedAttempt): Verdict {
 }
 
 /**
- * Returns the wrong input that a rank reported, and whether all ranks reported it. A rank that the launcher
- * ended too early counts as if it had reported the same.
+ * Returns the wrong input that a rank reported, and whether all ranks reported it. If the launcher ended a
+ * rank before the rank could report, the rank counts as if it had reported the same wrong input.
  */
 function findWrongInput({ error }: RankExit, ends: readonly RankExit[]): WrongInput {
   const others = ends.filter((end) => end.error !== error && !end.wasSignalled);
@@ -130,9 +130,10 @@ function findWrongInput({ error }: RankExit, ends: readonly RankExit[]): WrongIn
 }
 
 /**
- * Returns the rank that caused the failure. The first match counts: a rank with wrong input; a rank with
- * values that are not finite; the rank that other ranks name. If there is none, or if the named rank blames
- * another rank, the result is a rank that failed without a signal, or else the first rank.
+ * Returns the rank that caused the failure. In this order, the result is a rank with wrong input, a rank with
+ * values that are not finite, or the rank that other ranks name in their errors. If no rank is named, or if
+ * the named rank itself names another rank, the result is a rank that failed without a signal, or else the
+ * first rank.
  */
 function blamed(
   ends: readonly RankExit[],
@@ -153,7 +154,8 @@ function blamed(
 
 function writeMessage(end: RankExit, reported: MtlError | undefined): string {
   const names = reported?.details.rank === end.rank;
-  // the reports of other ranks are more precise if the launcher ended the rank, or if its status is 0
+  // other ranks report the cause more precisely if the launcher ended this rank, or if this rank's status is
+  // 0
   const sawMore = names && (end.status === 0 || (end.wasSignalled && end.signal !== null));
   return sawMore ? `rank ${end.rank} failed: ${reported.message}` : formatRankExit(end);
 }

@@ -3,9 +3,9 @@ import { blamesAnotherRank, type Verdict, wrongInputStatus } from './judge-attem
 import { LinePrefixer } from './rank-output.js';
 
 /**
- * Prints the errors of an attempt's ranks, equal errors only once. Two types of errors wait until the job's
- * next step is decided: wrong input, which all ranks may have, and errors that the failure of another rank
- * caused.
+ * Prints the errors of the ranks in an attempt. Equal errors are printed only once. Two types of errors are
+ * held back until it is decided whether the job restarts: errors about wrong input, which all ranks may
+ * report, and errors that the failure of another rank caused.
  */
 export class RankErrors {
   readonly #show: (lines: Buffer) => void;

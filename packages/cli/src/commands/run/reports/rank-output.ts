@@ -6,13 +6,14 @@ const heldMs = 5_000;
 
 /**
  * Forwards the standard error of a process line by line, but holds back the final coded error (in the format
- * of `formatError` of @mtl/errors, also with --debug). A launcher can then print the error once if several
- * processes end with it. The error is printed if other output follows, or if the process does not end.
+ * of `formatError` of @mtl/errors, also with --debug). If several processes end with the same error, a
+ * launcher can then print the error once. The error is printed if other output follows, or if the process
+ * does not end.
  */
 export class FinalError {
   readonly #show: (lines: Buffer) => void;
   readonly #whole = new LinePrefixer('');
-  // each character stands for a byte, so that invalid UTF-8 is not changed
+  // each character represents one byte, so that invalid UTF-8 is not changed
   #held = '';
   #limit: NodeJS.Timeout | undefined;
   #lastError = '';
@@ -23,14 +24,14 @@ export class FinalError {
     this.#show = show;
   }
 
-  /** The final error that was held back, without its line feed; empty without such an error. */
+  /** The final error that was held back, without its line feed; empty if there was no such error. */
   get error(): string {
     return decodeText(this.#held).trimEnd();
   }
 
   /**
-   * The first line of the process's last coded error, or its last line without such an error; empty if the
-   * process wrote nothing.
+   * The first line of the process's last coded error. Without a coded error, the process's last line, which
+   * is empty if the process wrote nothing.
    */
   get lastMessage(): string {
     return decodeText(this.#lastError || this.#lastLine);
@@ -71,7 +72,9 @@ export class FinalError {
     return message !== undefined && this.#lastError.includes(`]: ${message}`);
   }
 
-  /** Holds a new line. Returns the text held before, which was not the final error. */
+  /**
+   * Holds back a new line. Returns the text that was held back before, because it was not the final error.
+   */
   #replaceHeld(line: string): string {
     const before = this.#held;
     this.#held = line;
@@ -103,13 +106,16 @@ export class LinePrefixer {
     this.#prefix = Buffer.from(prefix);
   }
 
-  /** Returns the lines that this chunk completes, as one buffer; empty without complete lines. */
+  /**
+   * Returns the lines that this chunk completes, as one buffer. The buffer is empty if there are no complete
+   * lines.
+   */
   push(chunk: Buffer): Buffer {
     const bytes = Buffer.concat([this.#rest, chunk]);
     const end = bytes.lastIndexOf(lineFeed) + 1;
     this.#rest = bytes.subarray(end);
     const lines = this.#withPrefix(bytes.subarray(0, end));
-    // splits a very long line, so that it does not fill the memory
+    // splits a very long line, because a line of unlimited length would fill the memory
     return this.#rest.length > maximumBytes ? Buffer.concat([lines, this.end()]) : lines;
   }
 

@@ -32,8 +32,8 @@ void abort_wait(UnboundBuffer* buffer, bool is_send) {
   }
 }
 
-// Interrupts waits at their deadline, because Gloo's own timeout would end every connection of the context.
-// The alarm's thread sleeps while no wait is registered.
+// Interrupts waits at their deadline. Gloo's own timeout is not used, because it would end every connection
+// of the context. The alarm's thread sleeps while no wait is registered.
 class Alarm {
  public:
   ~Alarm() {
@@ -49,7 +49,7 @@ class Alarm {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!thread_.joinable()) thread_ = std::thread(&Alarm::run, this);
     waits_.push_back({buffer, is_send, due});
-    // if the thread would wake up only at a later time, it is notified
+    // if the thread would otherwise wake up only later, it is notified
     if (due < next_) changed_.notify_all();
   }
 
@@ -74,7 +74,8 @@ class Alarm {
       for (Wait& wait : waits_) {
         if (wait.due <= now) {
           abort_wait(wait.buffer, wait.is_send);
-          // the first interruption may have come before the wait began, so another one follows after 20 ms
+          // the first interruption may come before the wait has begun, so another interruption follows after
+          // 20 ms
           wait.due = now + std::chrono::milliseconds(20);
         }
         next_ = std::min(next_, wait.due);
@@ -214,8 +215,8 @@ int probe(MtlGlooTransfer* transfer, char* error) {
 
 void drop(MtlGlooTransfer* transfer) { delete transfer; }
 
-// Detects how this version of Gloo connects pairs. The change did not change its version number (0.5.0), but
-// added this header.
+// Detects how this version of Gloo connects pairs. Gloo changed this without a new version number (0.5.0),
+// but added this header.
 #if __has_include(<gloo/transport/tcp/listener.h>)
 constexpr uint32_t kHandshake = 2;
 #else

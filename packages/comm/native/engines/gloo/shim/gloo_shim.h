@@ -28,8 +28,9 @@ typedef struct MtlGlooApi {
   // forever. 1: each pair has a listening socket. 2: all pairs share one listening socket, and send the
   // number of the pair first.
   uint32_t handshake;
-  // Opens the listening sockets of member `member` of `size`, bound to `address` (an IP address of this
-  // machine), one for each other member. `connect` waits for at most `timeout_ms`. Returns null on failure.
+  // Opens the listening sockets of member `member` of `size`, with one socket for each other member. The
+  // sockets are bound to `address`, an IP address of this machine. `connect` waits for at most `timeout_ms`.
+  // Returns null on failure.
   MtlGlooContext* (*open)(const char* address, int member, int size, int64_t timeout_ms, char* error);
   // Closes the context. All its transfers must have been dropped.
   void (*close)(MtlGlooContext* context);
@@ -46,10 +47,10 @@ typedef struct MtlGlooApi {
   MtlGlooTransfer* (*start)(MtlGlooContext* context, int other, uint64_t channel, int is_send, void* data, size_t bytes,
                             char* error);
   // Waits for about `timeout_ms`. A timeout does not affect the transfer, whereas Gloo's own timeouts end
-  // every connection. PENDING may be returned early, and once for a transfer that has just completed, so call
-  // again. @return one of the values above.
+  // every connection. The function may return PENDING early, and once for a transfer that has just completed,
+  // so the caller must call it again. @return one of the values above.
   int (*wait)(MtlGlooTransfer* transfer, int64_t timeout_ms, char* error);
-  // Checks the connection without waiting, whether or not the transfer is complete. @return MTL_GLOO_FAILED
+  // Checks the connection without waiting, also if the transfer is already complete. @return MTL_GLOO_FAILED
   // if the connection has ended, otherwise MTL_GLOO_PENDING.
   int (*probe)(MtlGlooTransfer* transfer, char* error);
   void (*drop)(MtlGlooTransfer* transfer);

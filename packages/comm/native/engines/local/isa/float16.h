@@ -1,4 +1,4 @@
-// float16 numbers and their conversion by the compiler: to nearest, ties to even; NaN stays NaN. In an
+// float16 numbers. The compiler converts them: to nearest, ties to even; NaN stays NaN. The code is in an
 // anonymous namespace, so that each instruction set has its own copy.
 #pragma once
 

@@ -1,6 +1,6 @@
 // The loops of reduce.h, compiled once for each instruction set of isa/sets.cmake; MTL_ISA_HEADER names the
 // file of the set. Everything except the table is in an anonymous namespace; otherwise the linker could merge
-// functions of different instruction sets, and code for one would run on a CPU that lacks it.
+// functions of different instruction sets, and a CPU could run code for an instruction set that it lacks.
 #include "engines/local/reduce.h"
 #include MTL_ISA_HEADER
 
@@ -57,8 +57,8 @@ template <typename T>
 struct IntegerMinimum {
   static T apply(T a, T b) { return a < b ? a : b; }
 };
-// Values that compare equal have equal bits, except for zeros: "and" of the bits of two zeros gives +0, "or"
-// gives -0. If b is NaN, the result is NaN.
+// Values that compare equal have equal bits, except for zeros: for two different zeros, "and" of the bits
+// gives +0, and "or" gives -0. If b is NaN, the result is NaN.
 template <typename T, typename Bits>
 struct FloatMaximum {
   static T apply(T a, T b) {
@@ -78,7 +78,7 @@ struct FloatMinimum {
 
 // ---- loops ----
 
-// Element i of the output depends only on element i of the sources. The output may thus be one of the
+// Element i of the output depends only on element i of the sources. Therefore the output may be one of the
 // sources, and the loop may be vectorized (ivdep).
 template <typename T, typename Combine>
 void reduce_same(const void* const* sources, int num_sources, void* output, size_t count) {

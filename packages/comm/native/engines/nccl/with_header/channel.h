@@ -1,6 +1,6 @@
-// One NCCL communicator with its own stream, and its operations. A group has one channel for its collectives,
-// and for messages one per pair of members and direction, so that a receive that was posted early does not
-// block anything else.
+// One NCCL communicator with its own stream, and its operations. A group has one channel for its collectives.
+// For messages, it has one channel for each pair of members and direction, so that a receive that was posted
+// early does not block other operations.
 //
 // An operation passes through these stages, each in the order in which operations were started:
 //   waiting   started by the program; the compute stream's position has been recorded in an event

@@ -14,8 +14,8 @@ ncclRedOp_t reduction_of(Reduction reduction) {
   return reductions[static_cast<int>(reduction)];
 }
 
-// Passes one send and one receive per member to NCCL, in one group of calls, so that NCCL may execute them in
-// any order.
+// Passes one send and one receive for each member to NCCL. All these calls are in one NCCL group, so that
+// NCCL may execute them in any order.
 ncclResult_t all_to_all(const NcclLibraries& libraries, const Channel& channel, const Operation& operation) {
   const int size = static_cast<int>(channel.members.size());
   const size_t element = size_of(operation.description.dtype);
@@ -37,7 +37,7 @@ ncclResult_t all_to_all(const NcclLibraries& libraries, const Channel& channel, 
                               channel.communicator, channel.stream));
     }
   }
-  // the group of calls must be ended even after an error, because it is state of this thread
+  // the NCCL group must be ended even after an error, because an open group is state of this thread
   const ncclResult_t ended = libraries.ncclGroupEnd();
   return first_error != ncclSuccess ? first_error : ended;
 }

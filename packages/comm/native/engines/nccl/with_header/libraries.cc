@@ -8,8 +8,8 @@ namespace mtl::comm::nccl {
 namespace {
 
 // The oldest supported version. In older versions, a thread that does not wait for NCCL may have only one
-// group of calls in progress, because a second one overwrites the first; this engine's thread connects
-// several communicators at once.
+// group of calls in progress, because a second group overwrites the first. This engine's thread connects
+// several communicators at once, so it needs several groups.
 constexpr int kOldestVersion = NCCL_VERSION(2, 27, 3);
 
 std::string version_text(int version) {
@@ -52,7 +52,7 @@ void abort_together(const NcclLibraries& libraries, const std::vector<ncclComm_t
 Status open_nccl_libraries(std::shared_ptr<const NcclLibraries>* libraries) {
   const auto loaded = std::make_shared<NcclLibraries>();
   LoadedLibrary driver, nccl;
-  // the driver is opened first, so that NCCL, which opens it by name, gets the same library
+  // the driver's library is opened before NCCL, which opens it by name and thus gets the same library
   MTL_RETURN_IF_ERROR(load_library({"libcuda.so.1", {}, "install NVIDIA's driver; in a container, start it with the GPUs"},
                                    &driver));
   MTL_RETURN_IF_ERROR(load_library({"libnccl.so.2",

@@ -74,7 +74,7 @@ NcclCommunicator::~NcclCommunicator() {
   nccl_.cuDevicePrimaryCtxRelease(device_);
 }
 
-// Destroys idle channels and aborts the others, so that members that still wait for this one learn that it
+// Destroys idle channels and aborts the others, so that members that still wait for this member learn that it
 // has left. The aborts come first, because destroying a communicator may wait for kernels of other
 // communicators.
 void NcclCommunicator::close_channels() {
@@ -194,8 +194,8 @@ Status NcclCommunicator::execute(Operation* operation, Call* call) {
   records_.erase(found);
   Status status = wait_until_launched(record, &lock);
   if (record->stage == Record::Stage::kLaunched) {
-    // this is done even after a failure: later work on the compute stream that uses this memory must run
-    // after the communication
+    // this is done even after a failure, because later work on the compute stream that uses this memory must
+    // run after the communication
     const Status joined = nccl_.check(
         nccl_.cuStreamWaitEvent(as_stream(options_.compute_stream), record->done, CU_EVENT_WAIT_DEFAULT),
         "cuStreamWaitEvent");
@@ -210,16 +210,16 @@ Status NcclCommunicator::execute(Operation* operation, Call* call) {
   return status;
 }
 
-// Tells the allocator not to return memory to the device, because that waits for the device, which may be
-// blocked in an operation forever.
+// Tells the allocator not to return memory to the device, because this would wait for the device, which may
+// be blocked in an operation forever.
 void NcclCommunicator::keep_memory(Record* record, bool must_keep) {
   if (record->keeps_memory == must_keep || options_.keep_memory == nullptr) return;
   record->keeps_memory = must_keep;
   options_.keep_memory(must_keep ? 1 : -1);
 }
 
-// Removes an operation that was cancelled before NCCL received it. It must not be launched later, since its
-// memory may have been reused.
+// Removes an operation that was cancelled before NCCL received it. The operation must not be launched later,
+// since its memory may have been reused.
 void NcclCommunicator::forget(const RecordPointer& record) {
   for (const auto& entry : channels_) {
     std::deque<RecordPointer>& waiting = entry.second->waiting;
@@ -286,7 +286,7 @@ bool NcclCommunicator::is_ready(const Operation& operation) {
 }
 
 void NcclCommunicator::leave() {
-  // an error is ignored: other members then see the failure without its reason
+  // an error is ignored, because its only effect is that other members see the failure without the reason
   static_cast<void>(options_.store.set(key("left/" + std::to_string(group_.rank)), "1"));
   const Lock lock(mutex_);
   changed_.notify_all();

@@ -11,12 +11,13 @@ namespace {
 
 constexpr auto kEager = std::chrono::milliseconds(1);     // polling interval while a launch is pending
 constexpr auto kRelaxed = std::chrono::milliseconds(10);  // polling interval while operations are on the device
-// How long starting an operation waits for NCCL to launch it. A non-blocking communicator launches from its
-// own thread, which takes some ten microseconds. While the channel is connecting, it takes longer.
+// The maximum time that the start of an operation waits until NCCL has launched the operation. A non-blocking
+// communicator launches from its own thread, which takes some ten microseconds, or longer while the channel
+// is connecting.
 constexpr int64_t kLaunching = 2 * kMillisecond;
 constexpr int kLooks = 100;  // the minimum number of polls, for a machine that is busy with other work
 // The maximum number of thread blocks of the device that a message between two GPUs may occupy; the remaining
-// ones are left to kernels that run at the same time. Prediction: eight blocks reach about 200 GB/s over
+// blocks are left to kernels that run at the same time. Prediction: eight blocks reach about 200 GB/s over
 // NVLink 4.
 constexpr int kMessageBlocks = 8;
 constexpr int64_t kFirstLook = 2 * kMillisecond;
@@ -84,8 +85,8 @@ bool NcclCommunicator::tend(Channel* channel, Lock* lock) {
   return !channel->waiting.empty();
 }
 
-// Shares the unique id through the store and starts to connect. No other thread uses a channel that is new,
-// so the slow calls run without the lock.
+// Shares the unique id through the store and starts to connect. No other thread uses a new channel yet, so
+// the slow calls run without the lock.
 void NcclCommunicator::connect(Channel* channel, Lock* lock) {
   if (now_ns() < channel->next_look_ns) return;
   const std::string id_key = key("id/" + channel->name);
@@ -140,7 +141,8 @@ void NcclCommunicator::poll_error(Channel* channel) {
   }
   if (channel->state == Channel::State::kConnecting) channel->state = Channel::State::kReady;
   if (channel->waiting.empty() || channel->waiting.front()->stage != Record::Stage::kIssued) return;
-  // an issued operation enters the stream only when it is launched, so its event must not be recorded earlier
+  // NCCL puts an operation into the stream only when it launches the operation, so the operation's event must
+  // not be recorded earlier
   const RecordPointer record = channel->waiting.front();
   const Status status = nccl_.check(nccl_.cuEventRecord(record->done, channel->stream), "cuEventRecord");
   if (!status.ok()) return fail(channel, "MTL_CUDA", job_->rank(), status.failure().message);
@@ -194,7 +196,7 @@ void NcclCommunicator::take_done(Channel* channel) {
     }
     record.stage = Record::Stage::kDone;
     keep_memory(&record, false);
-    // an operation for which the program has not waited still needs its event
+    // an operation still needs its event if the program has not yet waited for the operation
     if (record.is_executed) give_back_events(&record);
     channel->launched.pop_front();
     is_changed = true;
@@ -204,7 +206,7 @@ void NcclCommunicator::take_done(Channel* channel) {
 
 // Watches the timeout of an operation. After half of the timeout, the operation's description is written to
 // the store, so that members that reach their timeout can report which members arrived, and with which
-// operation. An operation that succeeds earlier writes nothing.
+// operation. If the operation succeeds before this time, nothing is written.
 void NcclCommunicator::watch_time(Channel* channel, const RecordPointer& record, Lock* lock) {
   const int64_t waited = now_ns() - record->call.started_ns;
   if (waited < group_.timeout_ns / 2 || !record->failure.ok()) return;
@@ -213,7 +215,8 @@ void NcclCommunicator::watch_time(Channel* channel, const RecordPointer& record,
     const std::string at = key(stuck_key(*channel, record->operation, group_.rank));
     const std::string text = to_store(record->operation.description);
     lock->unlock();
-    // an error is ignored: the error message then only lacks the members' names
+    // an error is ignored, because its only effect is that the error message does not contain the members'
+    // names
     static_cast<void>(options_.store.set(at, text));
     lock->lock();
   }
@@ -263,8 +266,9 @@ void NcclCommunicator::time_out(Channel* channel, const RecordPointer& record, L
   }
 }
 
-// Aborts NCCL for this group alone, because an operation was cancelled that NCCL still holds. The group's
-// kernels end, and streams continue. The calls may be slow, so they are made without the lock.
+// Aborts NCCL for this group only, because the program cancelled an operation that NCCL has already received.
+// The group's kernels end, and the streams continue. The calls may be slow, so they are made without the
+// lock.
 void NcclCommunicator::abort_own(Lock* lock) {
   std::vector<ncclComm_t> communicators;
   lock->unlock();

@@ -73,21 +73,22 @@ MTL_REQUIRE(float, largest(VFloat{}));
 // Returns a bit for each lane of a mask.
 MTL_REQUIRE(uint32_t, bits_of_mask(VInt{}));
 
-// Multiplies all lanes by b to 64 bits: stores the lower and the upper halves of the products.
+// Multiplies all lanes by b. The products have 64 bits; the function stores their lower and their upper
+// halves.
 MTL_REQUIRE(void, multiply_wide(VUint{}, uint32_t{}, static_cast<VUint*>(nullptr), static_cast<VUint*>(nullptr)));
 
 // Multiplies the lower halves of the 64-bit lanes by b, to 64 bits.
 MTL_REQUIRE(VLong, multiply_low_words(VLong{}, uint32_t{}));
 
-// Loads the first `count` bfloat16 numbers, fewer than 2 kLanes. The other numbers are zero. A negative
-// `count` loads nothing.
+// Loads the first `count` bfloat16 numbers and fills the rest of the vector with zeros. `count` must be less
+// than 2 kLanes. A negative `count` loads nothing.
 MTL_REQUIRE(VUint, load_pairs(static_cast<const bfloat16*>(nullptr), int64_t{}));
 
 // Returns 2 kLanes numbers as bfloat16: all numbers of the first vector, then all of the second.
 MTL_REQUIRE(VUint, to_bfloat16_words(VFloat{}, VFloat{}));
 
-// Changes the order in such words: each word then has a number of the first half, and a number of the second
-// half in its upper bits.
+// Reorders the words that to_bfloat16_words returns. Afterwards, each word contains a number of the first
+// vector in its lower bits, and a number of the second vector in its upper bits.
 MTL_REQUIRE(VUint, interleave_halves(VUint{}));
 
 // Adds to each lane of `sums` the two products of the lane's bfloat16 pairs. Results below 2^-126 may become

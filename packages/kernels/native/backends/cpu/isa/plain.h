@@ -1,5 +1,6 @@
-// Vectors of 128 bits for any processor, by the compiler. A set for another processor with such vectors
-// starts as a copy: instructions replace the using-declarations.
+// Vectors of 128 bits for any processor, in code that the compiler generates. To write a set for another
+// processor with such vectors, copy this file and replace the using-declarations by the processor's
+// instructions.
 #pragma once
 
 namespace mtl {

@@ -1,6 +1,6 @@
 // The functions of an instruction set (isa.h) in the compiler's vector extensions, for any number of lanes
-// and any processor. An instruction set without faster instructions for a function takes it from here, with a
-// using-declaration.
+// and any processor. If an instruction set has no faster instructions for a function, it uses the function of
+// this file by a using-declaration.
 #pragma once
 
 #include <math.h>

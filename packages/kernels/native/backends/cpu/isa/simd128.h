@@ -57,7 +57,7 @@ MTL_INLINE VHalf to_float16(VFloat value) {
   return narrow((magnitude >= splat_word(0x47800000u) ? large : finite) | sign);
 }
 
-// pmax and pmin return their first operand if either is NaN
+// if either operand is NaN, pmax and pmin return the first operand
 MTL_INLINE VFloat maximum(VFloat a, VFloat b) { return (VFloat)wasm_f32x4_pmax((v128_t)b, (v128_t)a); }
 MTL_INLINE VFloat minimum(VFloat a, VFloat b) { return (VFloat)wasm_f32x4_pmin((v128_t)b, (v128_t)a); }
 MTL_INLINE VFloat square_root(VFloat value) { return (VFloat)wasm_f32x4_sqrt((v128_t)value); }

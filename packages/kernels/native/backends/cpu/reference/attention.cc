@@ -35,7 +35,7 @@ struct Head {
   }
   DType statistics_dtype() const { return problem.dtype == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32; }
   TensorView statistics() const { return {problem.log_sum_exp, statistics_dtype()}; }
-  // The sum over keys of each probability times its gradient.
+  // the sum, over the keys, of each probability times its gradient
   double row_sum(int64_t query) const {
     return get(TensorView{const_cast<void*>(problem.row_sums), statistics_dtype()}, statistics_index(query));
   }
@@ -137,7 +137,8 @@ void backward_query(const Head& head, int64_t query, double* queries, double* ke
   }
 }
 
-// Computes the heads of one group; their gradients of keys and values are summed.
+// Computes the heads of one group. The gradients that the heads have for the group's keys and values are
+// summed.
 void backward_group(const AttentionProblem& problem, int64_t batch, int64_t first_head, double* gradients) {
   const int64_t size = problem.head_size, value_size = problem.value_size;
   double *const queries = gradients, *const keys = queries + problem.num_queries * size,

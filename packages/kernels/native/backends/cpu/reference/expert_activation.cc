@@ -49,7 +49,7 @@ Value activate(ExpertActivation kind, double x) {
   }
 }
 
-// An element of the output before the multiplication by its row's probability, and its derivatives with
+// An element of the output before it is multiplied by the probability of its row, with its derivatives with
 // respect to both operands.
 struct Element {
   double value, by_gate, by_value;

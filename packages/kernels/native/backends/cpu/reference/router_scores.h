@@ -51,7 +51,7 @@ inline double slope(ScoreFunction function, double logit) {
   return s == 0.0 ? 0.0 : sigmoid(logit) / (2.0 * s);
 }
 
-// Returns the value that scores are ordered by: NaN counts as the largest.
+// Returns the value by which scores are sorted. NaN counts as the largest value.
 inline double ordered(double value) { return std::isnan(value) ? std::numeric_limits<double>::infinity() : value; }
 
 // Returns the positions of the `count` largest values in descending order; among equal values the lower

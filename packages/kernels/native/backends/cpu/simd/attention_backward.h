@@ -26,10 +26,10 @@ struct BackwardHead {
 // The progress of a tile of queries: packed, gradients partly summed, gradients written.
 enum class TileState : uint8_t { kUntouched, kPrepared, kWritten };
 
-// Per-thread memory. `rows` operands are summed along the head size, of values for output gradients,
-// `columns` operands along the sequence; with float32 arithmetic they are the same words. On tiles,
-// `columns` operands of queries are transposed (pack_columns_as_rows), and so are the gradients of a tile of
-// keys.
+// Per-thread memory. In a matmul, `rows` operands are summed along the head size (the head size of values for
+// output gradients), and `columns` operands along the sequence. With float32 arithmetic, both kinds of
+// operands contain the same words. On tiles, the `columns` operands of queries are transposed
+// (pack_columns_as_rows), and the gradients of a tile of keys are transposed, too.
 struct BackwardScratch {
   Word *query_rows, *query_columns, *output_gradient_rows, *output_gradient_columns;   // whole heads of a group
   Word *keys_transposed, *values_transposed, *key_columns;                             // one tile
@@ -41,8 +41,8 @@ struct BackwardScratch {
   TileRow* tile_rows;                                                                  // for every head
 };
 
-// Returns the columns of operands and sums whose rows have `size` elements, with room for the extra columns
-// that a matmul computes.
+// Returns the number of columns for operands and sums whose rows have `size` elements. It includes the
+// additional columns that a matmul computes.
 template <typename Gemm>
 MTL_INLINE int64_t padded_columns(int64_t size) {
   return round_up(size, Gemm::kOnTiles ? Gemm::kRowGroup : kLanes);
@@ -117,7 +117,7 @@ void prepare_queries(const BackwardHead<T>& head, const BackwardScratch& scratch
     pack_columns<Gemm>(output_gradient_columns, output_gradients);
   }
   for (int64_t row = first; row < first + kTile; ++row) {
-    // Rows past the last query get probability e^(0 - huge) = 0.
+    // rows past the last query get the probability e^(0 - huge) = 0
     const bool real = row < sequence;
     scratch.log_sum_exp[row] = (real ? head.log_sum_exp[row] : -kNoMaximum) * kLog2E;
     scratch.delta[row] = real ? head.row_sums[row] : 0.0f;
@@ -126,8 +126,8 @@ void prepare_queries(const BackwardHead<T>& head, const BackwardScratch& scratch
   scratch.states[first / kTile] = TileState::kPrepared;
 }
 
-// Rows to prefetch: the inputs of the next tiles and the output of the current one. Matrices without rows
-// need no prefetch.
+// Rows to prefetch: the inputs of the next tiles and the output of the current one. Matrices that have no
+// rows are not prefetched.
 template <typename T>
 struct BackwardAhead {
   Matrix<const T> queries, output_gradients, keys, values;
@@ -160,8 +160,8 @@ BackwardAhead<T> look_ahead(const BackwardHead<T>& head, const BackwardHead<T>* 
   return ahead;
 }
 
-// Stores a vector of probabilities and a vector of score gradients: vectors of one row or, if words are pairs
-// along the sequence, of two rows.
+// Stores a vector of probabilities and a vector of score gradients: The vectors belong to one row, or to two
+// rows if words are pairs along the sequence.
 template <typename Gemm>
 MTL_INLINE void store_gradients(const BackwardScratch& scratch, int64_t row, int64_t vector, const VFloat* probability,
                                 const VFloat* gradient) {
@@ -180,7 +180,7 @@ MTL_INLINE void store_gradients(const BackwardScratch& scratch, int64_t row, int
   }
 }
 
-// Computes one row of gradient_tile, or two rows, which form pairs, in bfloat16.
+// Computes one row of gradient_tile. In bfloat16, computes two rows, whose values form pairs.
 template <typename Gemm, bool kDropout, bool kCapped, bool kWhole>
 MTL_INLINE void gradient_row(const BackwardScratch& scratch, int64_t row, int64_t vectors, const ScoreScale& scale,
                              const Dropout& dropout, const DroppedColumns& dropped, int64_t first_query) {
@@ -215,8 +215,9 @@ MTL_INLINE void gradient_row(const BackwardScratch& scratch, int64_t row, int64_
   }
 }
 
-// Converts scores and probability gradients of a tile into the operands of the three gradient matmuls. In a
-// row only the first vectors[row group] vectors were computed (all in a whole tile); the others become zero.
+// Converts scores and probability gradients of a tile into the operands of the three gradient matmuls. In
+// each row, only the first vectors[row group] vectors have been computed (in a whole tile, all vectors). The
+// other vectors become zero.
 template <typename Gemm, bool kDropout, bool kCapped, bool kWhole>
 void gradient_tile(const BackwardScratch& scratch, const int64_t* vectors, int64_t num_rows, const ScoreScale& scale,
                    const Dropout& dropout, int64_t first_query, int64_t first_key) {
@@ -228,8 +229,9 @@ void gradient_tile(const BackwardScratch& scratch, const int64_t* vectors, int64
   }
 }
 
-// Adds left^T right to the sums of `key` and the keys that are computed together with it, for queries from
-// `first` on: words [query, key] of probabilities or score gradients, and `count` words of `columns` columns.
+// Adds left^T right to the sums of `key` and of the keys that are computed together with it, over the queries
+// from `first` on. `left` has words [query, key] of probabilities or score gradients. `right` has `count`
+// words of `columns` columns.
 template <typename Gemm>
 MTL_INLINE void add_key_gradient(float* sums, const Word* left, const Word* right, int64_t columns, int64_t key,
                                  int64_t first, int64_t count) {
@@ -253,7 +255,7 @@ void add_key_gradients(const BackwardHead<T>& head, const BackwardScratch& scrat
   const int64_t columns = padded_columns<Gemm>(head.queries.columns), position = row.first_query / Gemm::kDepth;
   const int64_t value_columns = padded_columns<Gemm>(head.values.columns);
   for (int64_t key = 0; key < kTile; key += Gemm::kRowGroup) {
-    // Causal: queries before the first key of the group do not attend to it.
+    // with causal attention, queries before the first key of the group do not attend to the group
     const int64_t first_position = head.masks.first_position + row.first_query;
     const int64_t hidden = head.masks.causal ? larger(0, first_key + key - first_position) : 0;
     const int64_t first = hidden / Gemm::kDepth / Gemm::kStepMultiple * Gemm::kStepMultiple;
@@ -327,13 +329,13 @@ void backward_tile(const BackwardHead<T>& head, const BackwardScratch& scratch, 
   }
 }
 
-// Says how gradients are written: as factor * sums, added to the old values if `accumulate`.
+// Describes how gradients are written: as factor * sums, added to the old values if `accumulate`.
 struct Writing {
   float factor;
   bool accumulate;
 };
 
-// Writes one vector of a row; `count` is the number of columns left in the row.
+// Writes one vector of a row. `count` is the number of columns that remain in the row.
 template <typename T>
 MTL_INLINE void write_values(T* destination, VFloat sums, int64_t count, const Writing& how) {
   const VFloat value = sums * how.factor;
@@ -409,7 +411,7 @@ struct BackwardGroup {
 };
 
 // Processes one tile of keys with all queries of one head: adds to the gradients of keys and values in
-// `scratch`. `last`: this is the last head of the group.
+// `scratch`. `last` is true for the last head of the group.
 template <typename Gemm, typename T>
 void backward_keys(const BackwardHead<T>& head, const BackwardHead<T>* next_head, const BackwardScratch& scratch,
                    float* query_gradients, int64_t key_tile, int64_t num_parts, bool last) {
@@ -425,7 +427,7 @@ void backward_keys(const BackwardHead<T>& head, const BackwardHead<T>* next_head
     if (scratch.states[tile] == TileState::kUntouched) {
       prepare_queries<Gemm>(head, scratch, query_gradients, tile * kTile);
     }
-    // these queries attend to no later tile of keys
+    // these queries do not attend to any later tile of keys
     const bool complete = num_parts == 1 && row.any.end <= first_key + kTile;
     BackwardAhead<T> ahead = look_ahead(head, next_head, scratch, tile, key_tile + num_parts);
     if (complete) ahead.query_gradients = rows_of(head.query_gradients, tile * kTile);
@@ -441,7 +443,8 @@ void backward_keys(const BackwardHead<T>& head, const BackwardHead<T>* next_head
   }
 }
 
-// Tells whether queries of a head attend to keys of a tile; the answer is the same for all heads of a group.
+// Returns true if queries of a head attend to keys of a tile. The result is the same for all heads of a
+// group.
 MTL_INLINE bool is_seen(const SampleMasks& masks, const TileRow* rows, int64_t num_rows, int64_t first_key) {
   const TileKind key_kind = key_tile_kind(masks, first_key);
   for (int64_t row = 0; row < num_rows; ++row) {
@@ -451,8 +454,8 @@ MTL_INLINE bool is_seen(const SampleMasks& masks, const TileRow* rows, int64_t n
 }
 
 // Processes key tiles part, part + num_parts, ... of the heads of one group. Writes the gradients of keys and
-// values to the outputs. Writes the gradients of queries too if this is the only part; otherwise leaves them
-// in query_gradients, [members, member_size]: for each head [S padded to tiles, columns].
+// values to the outputs. If this is the only part, also writes the gradients of queries. Otherwise these
+// gradients stay in query_gradients, [members, member_size], with [S padded to tiles, columns] for each head.
 template <typename Gemm, typename T>
 void backward_group(const BackwardGroup& group, const BackwardHead<T>* next_head, const BackwardScratch& scratch,
                     float* query_gradients, int64_t member_size, int64_t part, int64_t num_parts) {
@@ -516,7 +519,7 @@ struct BackwardPlan {
   int64_t groups, members, tiles;  // tiles of queries
   int64_t parts;            // parts per group
   int64_t bytes_of_thread;  // scratch memory for tiles
-  // Query gradients: of the current part if a thread computes whole groups, of all parts otherwise.
+  // query gradients: of the current part if a thread computes whole groups, otherwise of all parts
   int64_t member_size, part_size;
   int64_t bytes;  // total
 };
@@ -554,8 +557,8 @@ Status backward_all(const AttentionProblem& problem) {
   }
   char* const base = static_cast<char*>(memory.data);
   float* const buffers = reinterpret_cast<float*>(base + bytes_of_thread * threads);
-  // Each thread takes several consecutive groups: they are neighbours in memory, and the thread knows the
-  // next group and can prefetch it.
+  // each thread takes several consecutive groups, because these groups are neighbours in memory, and because
+  // the thread can prefetch the next group
   const int64_t chunk = larger(1, groups * parts / (8 * threads));
   for_tasks(groups * parts, chunk, threads, [&](int64_t task, int thread) {
     Carver carver = {base + bytes_of_thread * thread, 0};

@@ -65,7 +65,7 @@ MTL_INLINE TileRow tile_row(const SampleMasks& masks, int64_t index) {
 
 enum class TileKind { kSkipped, kMasked, kWhole };
 
-// Returns the kind of a tile. `key_kind` is the kind by the key mask alone (key_tile_kind).
+// Returns the kind of a tile. `key_kind` is the kind according to the key mask only (key_tile_kind).
 MTL_INLINE TileKind tile_kind(const TileRow& row, int64_t first_key, TileKind key_kind) {
   if (key_kind == TileKind::kSkipped || first_key >= row.any.end || first_key + kTile <= row.any.begin) {
     return TileKind::kSkipped;
@@ -90,8 +90,8 @@ MTL_INLINE void seen_keys(int32_t* seen, const SampleMasks& masks, int64_t first
   }
 }
 
-// Returns the number of keys of the tile that the matmul of `count` rows from first_row on must cover: no row
-// attends to a later key.
+// Returns the number of keys in the tile that the matmul of `count` rows from first_row on must include. None
+// of these rows attends to a later key.
 MTL_INLINE int64_t keys_of_rows(const SampleMasks& masks, const TileRow& row, int64_t first_row, int64_t count,
                                 int64_t first_key) {
   if (!masks.causal) return smaller(kTile, larger(0, row.any.end - first_key));
@@ -129,8 +129,8 @@ MTL_INLINE VFloat keep(VFloat value, VInt mask) { return bits_to_float(float_to_
 
 MTL_INLINE Dropout no_dropout() { return {false, 0, 1.0f, {}, 0, 0}; }
 
-// Facts that the keep masks of a tile of keys share. A tile may begin inside a group of columns: it then has
-// the end of that group and the beginning of the next.
+// Values that are the same for the dropout masks of all rows in a tile of keys. If a tile begins inside a
+// group of columns, it has the end of this group and the beginning of the next group.
 struct DroppedColumns {
   PhiloxColumns groups[2];
   int64_t offset;  // of the tile's first key in the first group
@@ -155,7 +155,7 @@ __attribute__((noinline)) void keep_masks_between(VInt* masks, const Dropout& dr
   }
 }
 
-// Computes the keep masks of a query's probabilities: all ones where a probability is kept.
+// Computes the dropout masks of a query's probabilities. All bits are set for probabilities that are kept.
 MTL_INLINE void keep_masks(VInt* masks, const Dropout& dropout, const DroppedColumns& columns, int64_t query) {
   const uint32_t row = static_cast<uint32_t>(dropout.first_query + query);
   if (columns.offset != 0) {
@@ -165,8 +165,8 @@ MTL_INLINE void keep_masks(VInt* masks, const Dropout& dropout, const DroppedCol
   }
 }
 
-// Returns the rows of one head in an operand: `size` is their length, `padded` their number when samples are
-// not packed.
+// Returns the rows of one head in an operand. `size` is the length of a row, and `padded` is the number of
+// rows if samples are not packed.
 template <typename T>
 MTL_INLINE Matrix<T> matrix_of(const AttentionProblem& problem, const AttentionOperand& operand, int64_t batch,
                                int64_t head, int64_t padded, int64_t size) {
@@ -203,8 +203,8 @@ MTL_INLINE Dropout dropout_of(const AttentionProblem& problem, int64_t batch, in
           first_key_of(problem, batch)};
 }
 
-// Returns the number of parts that each head's work is split into, more than 1 if there are too few heads for
-// all threads. Depends only on sizes.
+// Returns the number of parts into which the work of each head is split. The number is more than 1 if there
+// are too few heads for all threads. It depends only on sizes.
 MTL_INLINE int64_t parts_per_head(int64_t heads, int64_t threads, int64_t most) {
   if (heads >= 4 * threads || heads % threads == 0) return 1;
   return larger(1, smaller(most, (2 * threads + heads - 1) / heads));

@@ -13,12 +13,13 @@ constexpr float kLn2 = 0.69314718055994531f;
 // is split into an integer and a remainder in [-1/2, 1/2]; the power of the remainder is a minimax polynomial
 // (Remez) with a relative error of 7.5e-8 for float32, or 2.6e-6 if the result is rounded to bfloat16.
 //
-// kAllShown: no x comes from a hidden key, and powers below 2^-125 may be 2^-125 where they are rounded to
-// bfloat16.
+// With kAllShown, no x comes from a hidden key. Results below 2^-125 that are rounded to bfloat16 may then be
+// 2^-125 instead.
 template <bool kToBfloat16, bool kAllShown = false>
 MTL_INLINE VFloat power_of_two(VFloat x) {
-  // The limit keeps -infinity out of the subtraction, and results normal: a processor takes more than a
-  // hundred cycles to round a number below 2^-126, and the scores of hidden keys would all need it.
+  // the limit keeps -infinity out of the subtraction, and keeps results normal, because a processor takes
+  // more than a hundred cycles to round a number below 2^-126, and without the limit the scores of all hidden
+  // keys would take this time
   const VFloat limited = maximum(splat(-125.0f), x);
   const Power integer = nearest_power(limited);
   const VFloat r = limited - integer.value;
@@ -38,7 +39,7 @@ MTL_INLINE VFloat power_of_two(VFloat x) {
     power = power * r + 1.000000072f;
   }
   if constexpr (kToBfloat16 && kAllShown) return times_power(power, integer);
-  // the maximum is 0, or x where it is NaN
+  // the maximum is 0, or x if x is NaN
   return select(x >= -125.0f, times_power(power, integer), maximum(splat(0.0f), x));
 }
 
@@ -54,11 +55,13 @@ MTL_INLINE VFloat natural_logarithm(VFloat x) {
   return select(x == x, exponent * kLn2 + 2.0f * z * series, x);
 }
 
-// The factor of a head's products of queries and keys, and the soft cap of the scores; 0: none.
+// The factor by which the products of a head's queries and keys are multiplied, and the soft cap of the
+// scores (0: no cap).
 struct ScoreScale {
   float factor, cap;
 
-  // Returns the factor that converts the scores in memory to base 2: capped scores have their factor already.
+  // Returns the factor that converts the scores in memory to base 2: Capped scores have already been
+  // multiplied by their factor.
   MTL_INLINE float to_base_two(const ScoreScale& v) { return (v.cap == 0.0f ? v.factor : 1.0f) * kLog2E; }
 };
 

@@ -34,7 +34,7 @@ struct TileGemm : Bfloat16Words {
   }
 
  private:
-  // Multiplies rows of sums by their factors, most of them 1.
+  // Multiplies rows of sums by their factors. Most factors are 1.
   MTL_INLINE void multiply_sums(float* sum, int64_t sum_stride, int64_t vectors, const float* factors) {
     for (int64_t first = 0; first < kRowGroup; first += kLanes) {
       for (uint32_t rows = bits_of_mask((VInt)(load(factors + first) != 1.0f)); rows != 0; rows &= rows - 1) {
@@ -83,8 +83,8 @@ struct TileGemm : Bfloat16Words {
   }
 };
 
-// Packs columns as rows, packed[column][kTile / kDepth]: sums run along these rows. Fills up to kTile rows
-// and whole groups of columns with zeros.
+// Packs columns as rows, packed[column][kTile / kDepth], because a matmul sums along these rows. Fills up to
+// kTile rows and whole groups of columns with zeros.
 template <typename Gemm, typename T>
 void pack_columns_as_rows(Word* packed, Matrix<T> matrix) {
   constexpr int64_t kStride = kTile / Gemm::kDepth;

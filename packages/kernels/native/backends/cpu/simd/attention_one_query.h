@@ -1,5 +1,5 @@
-// Attention of a single query of one head: one generation step. Every key and value is used only once, so
-// they are read sequentially, at memory bandwidth, instead of being packed into tiles.
+// Attention for a single query of one head, as in a step of generation. Every key and value is used only
+// once, so they are read sequentially, at memory bandwidth, instead of being packed into tiles.
 #pragma once
 
 #include "backends/cpu/simd/attention_online.h"
@@ -47,7 +47,7 @@ MTL_INLINE void add_values(float* sums, float factor, const float* weights, cons
   for (int64_t key = 0; key < num_keys; ++key) {
     const T* row = values + key * stride + column;
     for (int vector = 0; vector < kVectors; ++vector) {
-      // with more than one vector, all are whole
+      // if there is more than one vector, all vectors are complete
       const VFloat value = kVectors > 1 ? load(row + vector * kLanes) : load_up_to(row, size - column);
       running[vector] += weights[key] * value;
     }
@@ -121,8 +121,8 @@ inline int64_t one_query_bytes(const AttentionProblem& problem) {
   return one_query_bytes_of_thread(problem) * one_query_threads(problem);
 }
 
-// Tells whether `attend_one_query_all` can compute a problem: one query that attends to a range of at least
-// one key, without statistics and dropout.
+// Returns true if `attend_one_query_all` can compute a problem: a problem with one query that attends to a
+// range of at least one key, without statistics and dropout.
 inline bool has_one_query(const AttentionProblem& problem) {
   const int64_t position = problem.first_query - problem.first_key;
   return problem.num_queries == 1 && position >= 0 && position < problem.num_keys && problem.log_sum_exp == nullptr &&
@@ -130,8 +130,8 @@ inline bool has_one_query(const AttentionProblem& problem) {
          problem.dropout_probability == 0.0;
 }
 
-// Computes all heads of a problem for which has_one_query is true, in parallel if there is enough to read.
-// Results do not depend on the number of threads.
+// Computes all heads of a problem for which has_one_query is true, on several threads if there is enough
+// memory to read. Results do not depend on the number of threads.
 template <typename T>
 Status attend_one_query_all(const AttentionProblem& problem) {
   const int64_t num_heads = problem.batch * problem.heads, num_keys = problem.num_keys;

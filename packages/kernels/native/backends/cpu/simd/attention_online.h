@@ -13,7 +13,8 @@ namespace {
 // The initial running maximum: finite, so that no difference is NaN, and below every score.
 constexpr float kNoMaximum = static_cast<float>(kEmptyLogSumExp);
 
-// The logarithm to base 2 of the largest weight of a key whose score exceeds a maximum that was not raised.
+// The maximum by which a score (in base 2) may exceed the running maximum before the running maximum is
+// raised.
 constexpr float kSlack = 8.0f;
 
 // One head of one sample.
@@ -28,8 +29,8 @@ struct ForwardHead {
   ScoreScale scale;
 };
 
-// Per-thread memory. Keys and values are packed once per head and kept for all tiles of queries; if there is
-// a single tile of queries, one slot is enough.
+// Per-thread memory. Keys and values are packed once for each head, and all tiles of queries use these packed
+// copies. If there is only one tile of queries, memory for one packed tile is enough.
 struct ForwardScratch {
   Word *queries, *probabilities, *keys, *values;
   float *scores, *output, *denominators, *maxima, *factors, *statistics;
@@ -38,7 +39,7 @@ struct ForwardScratch {
   int64_t slots;
 };
 
-// Allocates 64-byte aligned parts of a block of memory; with a null base it only counts the bytes.
+// Allocates parts of a block of memory, aligned to 64 bytes. With a null base, only counts the bytes.
 struct Carver {
   char* base;
   int64_t used;
@@ -121,9 +122,9 @@ MTL_INLINE VFloat highest_lanes(const float* scores, int64_t vectors) {
 
 MTL_INLINE float highest_score(const float* scores, int64_t vectors) { return largest(highest_lanes(scores, vectors)); }
 
-// Raises the running maxima of kLanes rows, and computes the factors of their earlier sums. On tiles a
-// maximum is raised only where scores in base 2 exceed it by more than `slack`, since factors other than 1
-// cost a pass over the sums.
+// Raises the running maxima of kLanes rows, and computes the factors of their earlier sums. On tiles, a
+// maximum is raised only if scores in base 2 exceed it by more than `slack`, since a factor other than 1
+// requires a pass over the sums.
 MTL_INLINE void raise_maxima(const ForwardScratch& scratch, int64_t row, const VFloat* lanes_of_rows, float scale,
                              float slack) {
   VUint lanes[kLanes];
@@ -134,13 +135,15 @@ MTL_INLINE void raise_maxima(const ForwardScratch& scratch, int64_t row, const V
   const VFloat before = load(scratch.maxima + row), now = highest * scale;
   const VFloat maxima = select(now > before + slack, now, before), exponent = before - maxima;
   store(scratch.maxima + row, maxima);
-  // exactly 1 if the maximum does not change: a tile without visible keys changes no bit of a row
+  // the factor is exactly 1 if the maximum does not change, so that a tile without visible keys changes no
+  // bit of a row
   store(scratch.factors + row, select(exponent == 0.0f, splat(1.0f), power_of_two<false>(exponent)));
 }
 
 // Converts the scores of a tile to 2^(score - running maximum), applies dropout, and updates maximum and
-// denominator; `scale` converts scores to base 2. scratch.factors receives the factors for the earlier sums
-// of each row. vectors[row group] is the length of the group's rows in vectors; kTileVectors in a whole tile.
+// denominator; `scale` converts scores to base 2. scratch.factors receives the factors by which the earlier
+// sums of each row must be multiplied. vectors[row group] is the length of the group's rows in vectors, which
+// is kTileVectors in a whole tile.
 template <typename Gemm, bool kDropout, bool kWhole>
 void softmax_tile(const ForwardScratch& scratch, const int64_t* vectors, int64_t num_rows, float scale,
                   float slack, const Dropout& dropout, int64_t first_query, int64_t first_key) {
@@ -167,8 +170,8 @@ void softmax_tile(const ForwardScratch& scratch, const int64_t* vectors, int64_t
   }
 }
 
-// Rows to prefetch: the inputs of the next tiles and the output of the current tile row. Matrices without
-// rows need no prefetch.
+// Rows to prefetch: the inputs of the next tiles and the output of the current tile row. Matrices that have
+// no rows are not prefetched.
 template <typename T>
 struct ForwardAhead {
   Matrix<const T> queries, keys, values;
@@ -234,8 +237,8 @@ void forward_tile(const ForwardHead<T>& head, const ForwardScratch& scratch, con
   }
 }
 
-// Raises a head's highest score, which tiles of other samples and parts may raise at the same time, to the
-// maximum of rows in base 2.
+// Raises a head's highest score to the maximum of rows (in base 2). Threads that compute other samples and
+// parts may raise it at the same time.
 __attribute__((noinline)) void raise_highest(float* highest, const float* maxima, int64_t count) {
   float greatest = maxima[0];
   for (int64_t row = 1; row < count; ++row) greatest = maxima[row] > greatest ? maxima[row] : greatest;
@@ -279,9 +282,10 @@ __attribute__((noinline)) void sum_seen_values(float* sums, const ForwardHead<T>
   }
 }
 
-// Divides by the denominators and writes outputs and statistics of a tile of queries. A row that is not
-// finite is computed again from the keys that its query sees: a tile's matmul multiplies the values of hidden
-// keys by 0, which is NaN for an infinite value or NaN.
+// Divides the sums of a tile of queries by the denominators, and writes outputs and statistics. If a row is
+// not finite, it is computed again from only the keys to which its query attends. This is necessary because a
+// tile's matmul multiplies the values of hidden keys by 0, and the result is NaN if such a value is infinite
+// or NaN.
 template <typename T>
 void finish_rows(const ForwardHead<T>& head, const ForwardScratch& scratch, const TileRow& row) {
   const int64_t value_size = head.values.columns;
@@ -447,8 +451,8 @@ Status forward_all(const AttentionProblem& problem) {
                         static_cast<long long>(forward_bytes<Gemm>(problem)));
   }
   const int64_t parts = parts_per_head(num_heads, threads, (num_queries + kTile - 1) / kTile);
-  // Each thread takes several consecutive heads: they are neighbours in memory, and the thread knows the next
-  // head and can prefetch it.
+  // each thread takes several consecutive heads, because these heads are neighbours in memory, and because
+  // the thread can prefetch the next head
   const int64_t chunk = larger(1, num_heads * parts / (8 * threads));
   for_tasks(num_heads * parts, chunk, threads, [&](int64_t task, int thread) {
     Carver carver = {static_cast<char*>(memory.data) + bytes_of_thread * thread, 0};

@@ -1,9 +1,9 @@
 // Small matmuls for attention on packed tiles that stay in a core's cache.
 //
 // Operands are arrays of 32-bit words. With float32 arithmetic a word is one float; with bfloat16 arithmetic
-// (where the instruction set multiplies pairs) it is a pair of neighbours along the summed dimension, which
-// one instruction multiplies and adds. The strides are parameters, so that one matmul kernel serves both
-// arithmetics and transposed left operands:
+// (where the instruction set multiplies pairs) a word is a pair of neighbours along the summed dimension,
+// which one instruction multiplies and adds. The strides are parameters, so that one matmul kernel serves
+// both arithmetics and transposed left operands:
 //
 //   sum[row, column] += for all steps:
 //                       left[row * left_row + step * left_step] * right[step * right_stride + column]
@@ -111,13 +111,14 @@ MTL_INLINE void multiply_panel(float* sum, int64_t sum_stride, const Word* left,
   }
 }
 
-// Factors with which multiply_rows adds to the existing sums or (null) overwrites the sums.
+// Factors for multiply_rows: with kAdd, products are added to the existing sums; with kOverwrite, they
+// overwrite the sums.
 const float kOnes[kVectorRows] = {1.0f, 1.0f, 1.0f, 1.0f};
 constexpr const float* kAdd = kOnes;
 constexpr const float* kOverwrite = nullptr;
 
 // Computes Gemm::kRowGroup rows of `vectors` vectors: sum = factors[row] * sum + left right, or left right if
-// factors is null. On tiles `left_step` is 1.
+// factors is null. On tiles, `left_step` must be 1.
 template <typename Gemm>
 __attribute__((noinline)) void multiply_rows(float* sum, int64_t sum_stride, const Word* left, int64_t left_row,
                                              int64_t left_step, const Word* right, int64_t right_stride,
@@ -161,8 +162,8 @@ MTL_INLINE Matrix<T> rows_of(const Matrix<T>& matrix, int64_t first) {
   return {matrix.data + first * matrix.stride, matrix.stride, smaller(kTile, matrix.rows - first), matrix.columns};
 }
 
-// Results for operands of type T, in one of two matrices: rounded to T, or in float32. The matrix that is not
-// used has no rows.
+// The destination of results for operands of type T. Results are rounded to T in one matrix, or are float32
+// in the other. The matrix that is not used has no rows.
 template <typename T>
 struct Results {
   Matrix<T> rounded;
@@ -185,8 +186,9 @@ MTL_INLINE void with_matrix(const Results<T>& results, const Body& body) {
   }
 }
 
-// Prefetches rows first .. first + count of a tile's matrix. Rows of one head are kilobytes apart, and
-// the hardware prefetcher does not predict them; prefetching a few at a time during matmuls costs nothing.
+// Prefetches rows first .. first + count of a tile's matrix. The hardware prefetcher does not predict the
+// rows of one head, because they are kilobytes apart. Prefetching a few rows at a time during matmuls costs
+// no time.
 template <bool kWrite = false, typename T>
 MTL_INLINE void prefetch_rows(const Matrix<T>& matrix, int64_t first, int64_t count) {
   const int64_t end = smaller(first + count, matrix.rows);
@@ -214,8 +216,8 @@ MTL_INLINE int64_t steps_of(int64_t elements) {
   return round_up(divide_up(elements, Gemm::kDepth), Gemm::kStepMultiple);
 }
 
-// Packs rows for sums along the columns, packed[row][row_words(columns)]. Fills up to a multiple of
-// Gemm::kRowGroup rows with zeros.
+// Packs rows for a matmul that sums along the columns, packed[row][row_words(columns)]. Fills up to a
+// multiple of Gemm::kRowGroup rows with zeros.
 template <typename Gemm, typename T>
 void pack_rows(Word* packed, Matrix<T> matrix) {
   const int64_t stride = row_words<Gemm>(matrix.columns);
@@ -231,8 +233,8 @@ void pack_rows(Word* packed, Matrix<T> matrix) {
   }
 }
 
-// Packs rows (kTile at most) as columns, packed[word of the column][kTile]: sums run along the columns of the
-// matrix. Fills up with zeros.
+// Packs at most kTile rows as columns, packed[word of the column][kTile], for a matmul that sums along the
+// columns of the matrix. Missing elements become zeros.
 template <typename Gemm, typename T>
 void pack_transposed(Word* packed, Matrix<T> matrix) {
   const int64_t num_words = steps_of<Gemm>(matrix.columns);
@@ -270,8 +272,8 @@ MTL_INLINE VUint words_of_rows(const Matrix<T>& matrix, int64_t row, int64_t col
   return words;
 }
 
-// Packs columns for sums along the rows, packed[row / kDepth][columns rounded up to vectors]. Fills up to
-// kTile rows with zeros.
+// Packs columns for a matmul that sums along the rows, packed[row / kDepth][columns rounded up to vectors].
+// Fills up to kTile rows with zeros.
 template <typename Gemm, typename T>
 void pack_columns(Word* packed, Matrix<T> matrix) {
   const int64_t stride = round_up(matrix.columns, kLanes);

@@ -69,7 +69,7 @@ Status statistics_of(const OpCall& call, const Logits& softmax) {
       *const label_logits = call.data<float>(Op::kLabelLogit);
   for_each(rows, rows * width, [&](int64_t row) {
     const T* const from = logits + row * width;
-    // a cap keeps the order; without columns the maximum stays -infinity
+    // a cap does not change the order of logits; if there are no columns, the maximum stays -infinity
     maxima[row] = num_columns == 0 ? -INFINITY : Logits::of(softmax, row_maximum(from, num_columns));
     sums[row] = sum_of_exponentials(from, num_columns, maxima[row], softmax);
     const int64_t label = labels[row] - first_column;
@@ -78,9 +78,9 @@ Status statistics_of(const OpCall& call, const Logits& softmax) {
   return ok_status();
 }
 
-// Writes scale * exp(logit - greatest), with scale = weight / sum, times the cap's derivative, and zeros to
-// padding columns. The caller then corrects the label's column. If the scale is zero, the gradient is zero
-// for any logits, NaN included.
+// Writes scale * exp(logit - greatest), with scale = weight / sum, times the derivative of the soft cap.
+// Writes zeros to padding columns. The caller then corrects the label's column. If the scale is zero, the
+// gradient is zero for any logits, NaN included.
 template <typename T, typename Logits>
 MTL_INLINE void gradient_of_row(T* gradient, const T* logits, int64_t width, int64_t columns, float greatest,
                                 float scale, const Logits& softmax) {
@@ -112,13 +112,14 @@ Status backward_of(const OpCall& call, const Logits& softmax) {
   float* const losses = call.data<float>(Op::kLoss);
   for_each(rows, rows * width, [&](int64_t row) {
     const float weight = labels[row] == ignored ? 0.0f : weights[row];
-    // subtracts first, because the logarithm would lose its digits in a sum with a large maximum
+    // the label's logit is subtracted from the maximum first: added to a large maximum, the logarithm would
+    // lose its digits
     losses[row] = weight == 0.0f ? 0.0f : logf(sums[row]) + (maxima[row] - label_logits[row]);
     if (gradients == nullptr) return;
     T* const gradient = gradients + row * width;
     const int64_t label = labels[row] - first_column;
     const bool own = weight != 0.0f && label >= 0 && label < num_columns;
-    // before the row is overwritten: gradients may share the memory of the logits
+    // read before the row is overwritten, because gradients may use the memory of the logits
     const float label_logit = own ? Logits::of(softmax, load_one(logits + row * width + label)) : 0.0f;
     gradient_of_row(gradient, logits + row * width, width, num_columns, maxima[row],
                     weight == 0.0f ? 0.0f : weight / sums[row], softmax);

@@ -16,8 +16,8 @@ struct Value {
   VFloat value, derivative;
 };
 
-// Returns x sigmoid(factor x) and its derivative. If the sigmoid is less than float32's smallest normal
-// number, it becomes 0, so that its product with a large gate is not large.
+// Returns x sigmoid(factor x) and its derivative. A sigmoid that is less than float32's smallest normal
+// number becomes 0, so that its product with a large gate is not large.
 MTL_INLINE Value sigmoid_weighted(VFloat x, float factor) {
   const VFloat scaled = factor * x, e = exponential(-scaled);
   const VFloat s = select(scaled < -88.0f, splat(0.0f), 1.0f / (1.0f + e));
@@ -34,8 +34,8 @@ MTL_INLINE Value activate(VFloat x) {
   return {positive * positive, 2.0f * positive};
 }
 
-// Elements of the output before the multiplication by their row's probability, and their derivatives with
-// respect to both operands.
+// Elements of the output before they are multiplied by the probability of their row, with their derivatives
+// with respect to both operands.
 struct Elements {
   VFloat value, by_gate, by_value;
 };

@@ -62,8 +62,8 @@ void sift_down(int32_t* heap, int64_t size, int64_t at, const Precedence& is_bef
   }
 }
 
-// Rearranges the slots of an expert so that the `capacity` kept slots come first. The kept slots form a heap.
-// At its top is the slot to replace next.
+// Rearranges the slots of an expert so that the `capacity` kept slots come first. The kept slots form a heap,
+// with the slot to replace next at its top.
 void select_kept(int32_t* slots, int64_t size, int64_t capacity, const Precedence& is_before) {
   for (int64_t at = capacity / 2; at >= 0; --at) sift_down(slots, capacity, at, is_before);
   for (int64_t at = capacity; at < size; ++at) {

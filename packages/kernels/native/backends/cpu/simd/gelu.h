@@ -30,8 +30,8 @@ MTL_INLINE VFloat gelu_derivative(VFloat z) {
   }
   const VFloat e = negative_exponential(z);
   const VFloat s = 1.0f / (1.0f + e);
-  // the derivative is s + z s (1 - s) 2u', with 1 - s = e s. Below -12, s is 0 in float32, and the limit
-  // keeps z^3 from overflowing. NaN stays NaN.
+  // the derivative is s + z s (1 - s) 2u', with 1 - s = e s; below -12, s is 0 in float32, and the limit
+  // prevents an overflow of z^3; NaN stays NaN
   const VFloat limited = maximum(splat(-12.0f), z);
   return s + s * (e * s) * (limited * (2.0f * kSqrt2OverPi + 6.0f * kSqrt2OverPi * kCubic * limited * limited));
 }

@@ -43,7 +43,7 @@ struct GroupedProblem {
   DType input_dtype, output_dtype;
 };
 
-// Returns the most vectors of scratch memory that a task needs.
+// Returns the maximum number of vectors of scratch memory that a task needs.
 template <typename Lanes>
 int64_t vectors_of_task(const GroupedProblem& all) {
   MatmulProblem most = {};

@@ -7,7 +7,8 @@
 namespace mtl {
 namespace {
 
-// The smallest matmuls that our kernels compute faster than oneDNN. They need all four sizes.
+// The smallest matmuls that our kernels compute faster than oneDNN. A matmul must have at least all four
+// sizes.
 struct OwnFrom {
   int64_t rows, columns, inner, products;
 
@@ -20,15 +21,15 @@ struct OwnFrom {
 constexpr OwnFrom kNone = {INT64_MAX, 0, 0, 0};
 constexpr OwnFrom kLarge = {128, 64, 64, int64_t{1} << 28};
 
-// The same for one kind of processor and one dtype: weight gradients, whose left operand is transposed, and
-// all other matmuls.
+// The limits for one kind of processor and one dtype. `transposed_left` is for weight gradients, `plain_left`
+// for all other matmuls.
 struct OwnMatmuls {
   OwnFrom plain_left, transposed_left;
 };
 
-// Returns our share of the matmuls that both libraries can compute, by measurements (docs/benchmarks) on Zen
-// 4 and Zen 5 (AVX-512) and Sapphire Rapids (AMX); oneDNN is 2.6.3. With AMX the right operand's packing
-// costs more than tiles gain for few rows.
+// Returns the matmuls that this code computes faster than oneDNN. The limits come from measurements
+// (docs/benchmarks) with oneDNN 2.6.3 on Zen 4 and Zen 5 (AVX-512) and on Sapphire Rapids (AMX). With AMX and
+// few rows, packing the right operand takes more time than tiles save.
 OwnMatmuls own_matmuls(DType dtype) {
   if (!kHasBfloat16Pairs) return {kNone, kNone};
   if (dtype == DType::kFloat32) return {kLarge, kNone};
@@ -36,13 +37,13 @@ OwnMatmuls own_matmuls(DType dtype) {
   return {kLarge, kLarge};
 }
 
-// Tells whether oneDNN can compute a matmul: never in float16, nor in bfloat16 where the instruction set has
-// no products of its pairs.
+// Returns true if oneDNN can compute a matmul. It cannot compute float16, and it cannot compute bfloat16 if
+// the instruction set has no products of bfloat16 pairs.
 bool can_use_onednn(const MatmulProblem& p) {
   return onednn_is_built() && p.input_dtype != DType::kFloat16 && (p.input_dtype == DType::kFloat32 || kHasBfloat16Pairs);
 }
 
-// Tells whether oneDNN computes a matmul that has no choice.
+// Returns true if oneDNN computes a matmul that has no choice.
 bool onednn_is_usual(const MatmulProblem& p) {
   if (!can_use_onednn(p)) return false;
   if (matmul_library() != MatmulLibrary::kFaster) return matmul_library() == MatmulLibrary::kOneDnn;

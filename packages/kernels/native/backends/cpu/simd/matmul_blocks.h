@@ -1,7 +1,7 @@
 // Matmuls in the blocking of GotoBLAS and BLIS (Van Zee and van de Geijn, 2015): all threads together pack
 // the right operand, a chunk of its columns at a time; then each thread takes blocks of rows, packs them for
-// a block of the inner dimension, and computes tile by tile. The order of a sum depends on the inner
-// dimension alone, so that any number of threads, rows or columns gives the same bits.
+// a block of the inner dimension, and computes tile by tile. The order of a sum depends only on the inner
+// dimension, so that the bits do not depend on the number of threads, rows or columns.
 #pragma once
 
 #include "backends/cpu/matmul_problem.h"
@@ -13,9 +13,9 @@
 namespace mtl {
 namespace {
 
-// The steps of a block, which is a range of the inner dimension. Every block adds to sums in memory. This
-// costs more than a shorter block would save by fitting a smaller cache (measured on Zen 5: 256 steps were up
-// to 15 % slower, 1,536 no faster).
+// The number of steps in a block (a range of the inner dimension). Blocks are long because every block reads
+// and writes the sums in memory, which costs more time than a shorter block would save by fitting into a
+// smaller cache. (Measured on Zen 5: 256 steps were up to 15 % slower, and 1,536 steps were not faster.)
 constexpr int64_t kStepsOfBlock = 768;
 constexpr int64_t kPackedBytes = int64_t{8} << 20;  // of the right operand
 constexpr int64_t kNearBytes = int64_t{1} << 18;    // of the right operand, read again for each tile of rows: as few
@@ -26,7 +26,7 @@ constexpr int64_t kParallelProducts = int64_t{1} << 17;  // with fewer multiplic
 // Returns the beginning of part `i` of `parts` nearly equal parts.
 MTL_INLINE int64_t part_start(int64_t length, int64_t parts, int64_t i) { return length * i / parts; }
 
-// The place where sums are kept in float32 until the next block of steps.
+// The place where sums are stored in float32 until the next block of steps.
 enum class Sums {
   kInOutput,    // the output, which is float32
   kNowhere,     // in no memory: there is only one block of steps
@@ -61,7 +61,7 @@ void cut_right_operand(DType output_dtype, Blocks* b) {
   constexpr int64_t kVectorBytes = sizeof(VUint);
   const int64_t most = kPackedBytes / kVectorBytes;  // vectors
   const bool is_float = output_dtype == DType::kFloat32;
-  // first choice: parts with the whole inner dimension
+  // the first choice is parts with the complete inner dimension
   b->part_steps = b->steps;
   b->chunk_panels = smaller(b->column_panels, larger(most / (b->steps + 1), kFewestColumns / kLanes));
   b->sums = is_float ? Sums::kInOutput : b->steps > b->block_steps ? Sums::kOfRowBlock : Sums::kNowhere;
@@ -73,7 +73,7 @@ void cut_right_operand(DType output_dtype, Blocks* b) {
     if (!is_float) b->sums = Sums::kOfMatrix;
   }
   b->panel_length = b->part_steps + 1;
-  // makes chunks of about the same size, of whole tiles
+  // makes chunks of about equal size that consist of complete tiles
   const int64_t chunks = divide_up(b->column_panels, b->chunk_panels);
   b->chunk_panels = smaller(b->column_panels, round_up(divide_up(b->column_panels, chunks), Lanes::kTileVectors));
 }
@@ -279,19 +279,20 @@ struct Multiplication {
     }
   }
 
-  // Computes a tile's sums of some steps, from `step` on; after the last steps it writes the output.
+  // Computes the sums of a tile over some steps, from `step` on. After the last steps, writes the output.
   void multiply_tile_of(const Tile& tile, TileProduct product, const SumsView& sums, int64_t step) const {
     const TileKernel kernel = Lanes::kernel(tile.rows, tile.vectors(), product.left_row_length > 0);
     const bool is_first = step == 0, is_last = step + product.steps == blocks.steps,
                in_output = blocks.sums == Sums::kInOutput;
-    // memory of the output ends with the tile; other memory of sums has room for elements that a kernel
-    // computes beyond the tile
+    // memory of the output ends at the end of the tile; other memory for sums has room for elements that a
+    // kernel computes beyond the tile
     const bool in_place = sums.data != nullptr &&
                           (!in_output || (kernel.rows == tile.rows && tile.columns % kLanes == 0));
     float small[kTileRows * kTileVectors * kLanes] __attribute__((aligned(64)));
     product.sums = in_place ? sums.at(tile) : small;
     product.row_length = in_place ? sums.row_length : kTileVectors * kLanes;
-    // copies the values that the sums are added to, unless the sums already are in that memory
+    // copies the values to which the sums are added, unless the sums are already in the memory of these
+    // values
     const bool has_bias = is_first && problem.bias != nullptr,
                has_output = is_first ? problem.accumulate : in_output;
     if (has_bias || (has_output && !(in_output && in_place))) prepare(tile, product, has_bias, has_output);

@@ -1,6 +1,6 @@
-// Matmuls of a few rows by a matrix stored [columns, inner], as in generation. The matrix is read once; each
-// value is used too rarely for packing to pay. An element of the output is the dot product of two rows in
-// memory.
+// Matmuls of a few rows by a matrix stored [columns, inner], as in generation. The matrix is read only once,
+// so packing it would take more time than it saves. An element of the output is the dot product of two rows
+// in memory.
 #pragma once
 
 #include "backends/cpu/simd/matmul_blocks.h"
@@ -13,24 +13,24 @@ constexpr int64_t kLongInner = 256;  // from here on, adding the lanes is a smal
 constexpr int kDotRows = 4;  // rows computed at once
 static_assert(kMostRowsInPlace <= kFewRows, "sums have room for the rows");
 
-// Returns the number of columns that `rows` rows are multiplied with at once. The sums stay in registers, and
-// there are enough sums that multiplications need not wait for each other: one for each lane of a vector,
-// where possible.
+// Returns the number of columns by which `rows` rows are multiplied at once. The sums fit into registers, and
+// there are so many sums that multiplications need not wait for each other: one sum for each lane of a
+// vector, if possible.
 constexpr int dot_columns(int rows) { return rows > 2 ? (kLanes > 8 ? 4 : 2) : kLanes / rows; }
 
-// Returns the most rows for which this file's kernels are used: with more rows, packing the columns or oneDNN
-// is faster (measured on Zen 4, docs/benchmarks).
+// Returns the maximum number of rows for which this file's kernels are used. With more rows, packing the
+// columns or oneDNN is faster (measured on Zen 4, docs/benchmarks).
 MTL_INLINE int64_t most_rows(DType dtype, int64_t inner) {
   if (kMostRowsInPlace > 0 && dtype != DType::kFloat16 && inner >= kLongInner) return kMostRowsInPlace;
   return dtype == DType::kFloat32 ? 2 : kDotRows;
 }
 
-// Tells whether this file's kernels can compute a matmul.
+// Returns true if this file's kernels can compute a matmul.
 MTL_INLINE bool can_have_few_rows(const MatmulProblem& p) {
   return p.rows <= kFewRows && p.transpose_right && !p.transpose_left;
 }
 
-// Tells whether they are the fastest, by `most_rows`.
+// Returns true if this file's kernels are the fastest for a matmul, according to `most_rows`.
 MTL_INLINE bool has_few_rows(const MatmulProblem& p) {
   return can_have_few_rows(p) && p.rows <= most_rows(p.input_dtype, p.inner);
 }
@@ -71,7 +71,8 @@ MTL_INLINE void multiply_rows(const StoredOperand<typename Lanes::Element>& left
     VUint of_columns[kColumns];
 #pragma GCC unroll 16
     for (int i = 0; i < kColumns; ++i) of_columns[i] = Lanes::steps_of_lane(right.at(column + i, inner), elements);
-    // short rows are many streams of memory in few pages, which a processor does not recognise by itself
+    // prefetches, because the processor itself does not detect the access to short rows: many streams of
+    // memory in few pages
 #pragma GCC unroll 16
     for (int i = 0; i < kColumns; ++i) __builtin_prefetch(right.at(column + kColumns + i, inner), 0, 2);
 #pragma GCC unroll 16

@@ -7,8 +7,8 @@
 namespace mtl {
 namespace {
 
-// Computes a part of an output tile, of at most two tiles of the processor by two. `Tiles` is the type of the
-// instruction set's tiles, which hold Tiles::kRows steps of as many lanes.
+// Computes a part of an output tile. The part has at most two by two tiles of the processor. `Tiles` is the
+// type of the instruction set's tiles. Such a tile contains Tiles::kRows steps of Tiles::kRows lanes.
 template <typename Tiles, int kRowTiles, int kColumnTiles, bool kInMatrix>
 MTL_INLINE void multiply_tiles(const TileProduct& p, const VUint* right, float* sums) {
   constexpr bool kRight = kColumnTiles == 2, kLower = kRowTiles == 2;
@@ -25,8 +25,7 @@ MTL_INLINE void multiply_tiles(const TileProduct& p, const VUint* right, float* 
     if constexpr (kLower) Tiles::zero(kLowerLeftSums);
     if constexpr (kLower && kRight) Tiles::zero(kLowerRightSums);
   }
-  // of the left operand, in lanes and bytes: from one tile of rows or steps to the next, and from one row to
-  // the next
+  // distances in the left operand: from one tile of rows or steps to the next, and from one row to the next
   const int64_t rows_further = kInMatrix ? Tiles::kRows * p.left_row_length : p.left_panel_length * kLanes,
                 steps_further = kInMatrix ? Tiles::kRows : Tiles::kRows * kLanes,
                 row_bytes = kInMatrix ? p.left_row_length * static_cast<int64_t>(sizeof(Lane)) : Tiles::kRowBytes;
@@ -70,11 +69,13 @@ void multiply_on_tiles(const TileProduct& product) {
 template <typename Tiles>
 struct PairsOnTiles : BFloat16Pairs {
   static constexpr int kTileRows = 2 * Tiles::kRows;
-  // Rows of the output are written 256 bytes at a time: neighbouring lines of a page (measured on Sapphire
-  // Rapids: 64 bytes at a time take 1.2 to 1.4 times as long for inner dimensions of 768 and 384).
+  // The number of vectors in a tile. It makes each row of the output 256 bytes long, so that neighbouring
+  // lines of a page are written together (measured on Sapphire Rapids: 64 bytes at a time take 1.2 to 1.4
+  // times as long for inner dimensions of 768 and 384).
   static constexpr int kTileVectors = 8;
-  // The right operand is read from the L3 cache for each block of rows, and tiles multiply faster than it
-  // comes (measured on Sapphire Rapids: 128 rows take 1.02 to 1.15 times as long).
+  // The number of rows in a block. The right operand is read from the L3 cache for each block of rows, which
+  // takes longer than the multiplications on tiles, so blocks have many rows (measured on Sapphire Rapids:
+  // 128 rows take 1.02 to 1.15 times as long).
   static constexpr int kRowsOfBlock = 256;
   static constexpr int kStepMultiple = Tiles::kRows;
   static constexpr bool kLeftByRow = true;

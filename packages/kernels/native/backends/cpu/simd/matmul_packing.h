@@ -1,11 +1,11 @@
 // The operands of a matmul in the order in which its innermost loop reads them.
 //
 // Both operands are divided along their outer dimension (rows of the left one, columns of the right one) into
-// panels of kLanes lanes. For each step of the inner dimension, a panel holds 32 bits of each lane: a float32
+// panels of kLanes lanes. For each step of the inner dimension, a panel has 32 bits for each lane: a float32
 // number, or two bfloat16 neighbours along the inner dimension, which processors multiply and add in pairs.
 // Lanes and steps beyond the matrix are zeros. For tiles that read a row of the left operand at a time
-// (kLeftByRow), each kLanes steps of a panel are transposed: kLanes steps of the first lane, then of the
-// next.
+// (kLeftByRow), each group of kLanes steps in a panel is transposed: first kLanes steps of the first lane,
+// then kLanes steps of the next lane.
 #pragma once
 
 #include "backends/cpu/simd/transpose.h"
@@ -13,8 +13,9 @@
 namespace mtl {
 namespace {
 
-// Converts elements to 32-bit lanes. `elements` is the number of elements left along the inner dimension,
-// `lanes` the number left along the outer one; lanes beyond the end are zero.
+// Converts elements to 32-bit lanes. `elements` is the number of elements that remain along the inner
+// dimension, and `lanes` is the number of lanes that remain along the outer dimension. Lanes beyond the end
+// are zero.
 template <typename T>
 struct Singles {
   using Element = T;
@@ -64,8 +65,9 @@ struct StoredOperand {
   const T* at(int64_t lane, int64_t index) const { return data + lane * lane_stride + index * inner_stride; }
 };
 
-// Tells whether tiles can read an operand in memory, without packing: memory holds the steps of a lane in the
-// layout of panels, 32 bits per step, and tiles that read rows (kLeftByRow) are full.
+// Returns true if tiles can read an operand in memory, without packing. This is possible if the steps of a
+// lane are in memory as in a panel, with 32 bits for each step, and if all tiles are full. Only tiles that
+// read rows (kLeftByRow) can do this.
 template <typename Lanes, typename T>
 MTL_INLINE bool holds_steps(const StoredOperand<T>& operand) {
   return sizeof(T) * Lanes::kElements == 4 && operand.inner_stride == 1 && operand.lane_stride % Lanes::kElements == 0 &&
@@ -88,8 +90,8 @@ struct PackedPart {
   int64_t panel_length;  // from one panel to the next, in vectors
 };
 
-// Packs kLanes steps of one panel: step by step for all lanes or, if kByRow, lane by lane. For operands whose
-// steps are neighbours in memory. Writes `count` of the steps.
+// Packs kLanes steps of one panel: step by step for all lanes, or lane by lane with kByRow. The steps of a
+// lane must be neighbours in memory. Only `count` of the steps are written.
 template <typename Lanes, bool kByRow, typename T>
 MTL_INLINE void pack_neighbouring_steps(const StoredOperand<T>& operand, int64_t panel, int64_t step, int64_t count,
                                         VUint* packed) {
@@ -116,8 +118,8 @@ MTL_INLINE VUint step_of_panel(const StoredOperand<T>& operand, int64_t panel, i
   return Lanes::lanes_of_step(operand.at(lane, inner), operand.inner_stride, operand.lanes - lane, operand.inner - inner);
 }
 
-// The number of panels that are packed together if their lanes are neighbours in memory: whole cache lines
-// are read, in few streams.
+// The number of panels that are packed together if their lanes are neighbours in memory. Packing them
+// together reads complete cache lines, in few streams.
 constexpr int64_t kPanelsTogether = 4;
 
 template <typename Lanes, bool kByRow, typename T>

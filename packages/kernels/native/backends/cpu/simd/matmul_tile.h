@@ -78,9 +78,9 @@ void multiply_tile(const TileProduct& product) {
   }
 }
 
-// Tiles of at most kMatmulRows rows and kMatmulVectors vectors. Sums, the vectors of the right operand and
-// one element of the left one fit the registers (24 sums on AVX-512, which has 32; 12 on AVX2 and SSE, which
-// have 16), and one load of the left operand serves kMatmulVectors multiplications.
+// Tiles of at most kMatmulRows rows and kMatmulVectors vectors. The sums, the vectors of the right operand
+// and one element of the left operand fit into the registers (24 sums on AVX-512, which has 32; 12 on AVX2
+// and SSE, which have 16), and one load of the left operand serves kMatmulVectors multiplications.
 template <typename Products>
 struct VectorTiles {
   static constexpr int kTileRows = kMatmulRows;

@@ -241,8 +241,8 @@ void keep_old_scales(Moment* moment, float* old) {
   moment->old_scales = old;
 }
 
-// Computes the scales of both moments in a separate pass. The largest element of a segment determines its
-// scale, and every element needs the scale for rounding.
+// Computes the scales of both moments in a separate pass. The pass must be separate, because the largest
+// element of a segment determines the segment's scale, and rounding any element requires the scale.
 void choose_scales(const OpCall& call, State* s, float* scratch) {
   const int64_t* const segments = call.data<int64_t>(Op::kSegments);
   const int64_t num_segments = call.tensor(Op::kSegments).dim(0), num_parts = num_parts_of(call);

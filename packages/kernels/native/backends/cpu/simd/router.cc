@@ -41,7 +41,8 @@ Status for_rows(const OpCall& call, const RouterSizes& sizes, const Body& body) 
   return ok_status();
 }
 
-// A position and its value, for a list in descending order. Of equal values, the lower position comes first.
+// A position and its value, for a list in descending order. If values are equal, the lower position comes
+// first.
 struct Ranked {
   float value;
   int64_t at;

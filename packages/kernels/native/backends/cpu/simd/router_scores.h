@@ -63,9 +63,9 @@ MTL_INLINE Softmax softmax_of(const float* logits, int64_t experts) {
   return {highest, sum(total)};
 }
 
-// Finds the positions of the `num` largest of `count` values, in descending order. Of equal values, the lower
-// position comes first. No value is NaN. `values` consists of complete vectors; `best` has room for `num`
-// values. A single pass suffices, because few values exceed the smallest value in the result so far.
+// Finds the positions of the `num` largest of `count` values, in descending order. If values are equal, the
+// lower position comes first. No value is NaN. `values` consists of complete vectors; `best` has room for
+// `num` values. A single pass suffices, because few values exceed the smallest value in the result so far.
 MTL_INLINE void select_largest(int32_t* at, float* best, int64_t num, const float* values, int64_t count) {
   int64_t found = 0;
   for (int64_t first = 0; first < count; first += kLanes) {

@@ -9,7 +9,8 @@ namespace {
 struct Sizes {
   int64_t rows, experts, sequences;
 
-  // Rows are summed in at most 16 parts, for any number of threads, and then the parts are added in order.
+  // Rows are summed in at most 16 parts, whose number does not depend on the number of threads. Then the sums
+  // of the parts are added in order.
   int64_t parts() const { return smaller(16, divide_up(rows, 64)); }
   int64_t first_row(int64_t part) const { return rows * part / parts(); }
 };
@@ -79,7 +80,8 @@ void add_row(const Part& part, const float* logits, const Sizes& sizes, int64_t 
   for (int64_t e = 0; e < sizes.experts; ++e) sums[e] += static_cast<double>(part.scores[e]);
   part.squares[sequence] += static_cast<double>(log_sum_exp) * static_cast<double>(log_sum_exp);
   part.entropies[sequence] += static_cast<double>(entropy_of(part.scores, sizes.experts));
-  // a softmax keeps the order of its logits, which have no ties from rounding
+  // ranks the logits for a softmax, because a softmax keeps their order, and logits have no ties that
+  // rounding causes
   float* const ranked = kFunction == ScoreFunction::kSoftmax ? part.logits : part.scores;
   for (int64_t e = 0; e < sizes.experts; ++e) {
     if (ranked[e] != ranked[e]) ranked[e] = __builtin_inff();

@@ -1,5 +1,5 @@
-// Loads and stores of every dtype and functions of vectors, which all CPU kernels share: from the facts and
-// functions of an instruction set (isa/isa.h).
+// Loads and stores for every dtype, and functions of vectors. All CPU kernels use this file. It is built on
+// the facts and functions of an instruction set (isa/isa.h).
 #pragma once
 
 #include <stdint.h>
@@ -99,8 +99,8 @@ MTL_INLINE void for_each_vector(int64_t size, const Body& body) {
 
 // Returns e^x to 2 units in the last place for x in [-87.3, 88.7]. Below this range, the result is 0; above
 // it, about the largest finite value. NaN stays NaN (maximum and minimum return their second operand), so
-// that invalid logits show in the loss. Reduces the range by ln 2 in two parts, then evaluates a polynomial
-// of degree 6 on [-ln2/2, ln2/2].
+// that invalid logits show in the loss. Subtracts a multiple of ln 2 (which is stored as two floats), then
+// evaluates a polynomial of degree 6 on [-ln2/2, ln2/2].
 MTL_INLINE VFloat exponential(VFloat x) {
   // the finite limit keeps -infinity from becoming infinity - infinity
   const VFloat clamped = minimum(splat(88.7f), maximum(splat(-87.3f), x));

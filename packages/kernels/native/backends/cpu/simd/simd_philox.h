@@ -38,8 +38,8 @@ MTL_INLINE VPhiloxBlock philox_lanes(PhiloxKey key, uint32_t column_counter, uin
 // Returns a mask with all bits set for kept elements.
 MTL_INLINE VInt kept(VUint random, uint32_t threshold) { return (VInt)(random >= threshold); }
 
-// Computes the keep masks of the 64 columns in a group (first column = 64 * group), as 64 / kLanes vectors in
-// column order.
+// Computes the dropout masks of the 64 columns in a group (first column = 64 * group), as 64 / kLanes vectors
+// in column order.
 MTL_INLINE void keep_masks_of_group(VInt* masks, PhiloxKey key, int64_t group, uint32_t row, uint32_t sample_low,
                                     uint32_t sample_high, uint32_t threshold) {
   constexpr int kVectorsPerWord = 16 / kLanes;

@@ -56,7 +56,8 @@ MTL_INLINE PhiloxColumns philox_columns(const PhiloxSite& site, int64_t group) {
   return columns;
 }
 
-// Computes the keep masks of a row, with all bits set for kept elements: 64 / kLanes vectors in column order.
+// Computes the dropout masks of a row, with all bits set for kept elements: 64 / kLanes vectors in column
+// order.
 MTL_INLINE void keep_masks_of_row(VInt* masks, const PhiloxSite& site, const PhiloxColumns& columns, uint32_t row,
                                   uint32_t threshold) {
   const uint32_t first_word0 =
@@ -72,7 +73,8 @@ MTL_INLINE void keep_masks_of_row(VInt* masks, const PhiloxSite& site, const Phi
     for (int round = 2; round < kPhiloxRounds; ++round) {
       const VLong product0 = multiply_low_words(c0, kPhiloxMultiplier0);
       const VLong product1 = multiply_low_words(c2, kPhiloxMultiplier1);
-      // keys are put into both halves of a lane, which saves extending them. Upper halves have no effect
+      // each key is in both halves of a lane, because this saves an instruction that extends it; the upper
+      // half has no effect
       const VLong low_key = (VLong)(site.low_keys[round] - VUint{});
       const VLong high_key = (VLong)(site.high_keys[round] - VUint{});
       c0 = (product1 >> 32) ^ c1 ^ low_key;

@@ -36,9 +36,9 @@ struct AttentionArguments {
   const float* delta;  // rowSums of the op, in the layout of log_sum_exp
 };
 
-// The arguments of a call for whole sequences (see is_part). A separate type, because functions that take
-// either type read fewer fields of this one: kernels that hold many sums have no registers for the other
-// fields.
+// The arguments of a call for whole sequences (see is_part). Functions that accept this type and
+// AttentionArguments read fewer fields if the argument has this type, because kernels with many sums have no
+// registers for the other fields.
 struct WholeArguments : AttentionArguments {};
 
 struct Positions {
@@ -49,7 +49,7 @@ MTL_HOST_DEVICE inline Positions positions_of(const AttentionArguments& a) {
 }
 MTL_HOST_DEVICE inline Positions positions_of(const WholeArguments& a) { return {a.sequence, 0, 0, 0}; }
 
-// Tells whether a result is stored in float32 in place of the type of the operands.
+// Returns true if a result is stored in float32 in place of the type of the operands.
 MTL_HOST_DEVICE inline bool is_exact(const AttentionArguments&, const AttentionOperand& result) {
   return result.dtype == DType::kFloat32;
 }
@@ -125,8 +125,8 @@ MTL_HOST_DEVICE inline HeadPlace enter_head(AttentionArguments& a, int head_of_b
   return place;
 }
 
-// Returns blockIdx.y again, so that the end of a kernel recomputes a head's offsets. The compiler cannot tell
-// that the value is unchanged, and therefore keeps none of the offsets in registers in between.
+// Returns blockIdx.y again, so that a kernel computes the offsets of its head again at its end. The compiler
+// cannot know that the value is the same, and therefore does not keep the offsets in registers until then.
 #if defined(__CUDACC__)
 __device__ __forceinline__ int reread_block_y() {
   int number;

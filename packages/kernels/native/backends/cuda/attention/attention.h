@@ -37,12 +37,12 @@ struct AttentionBackwardCall {
 
 inline float* log_sum_exp_of(const AttentionProblem& problem) { return static_cast<float*>(problem.log_sum_exp); }
 
-// Tells whether the kernels support the problem's layout: the output, or its gradient, must be [S, B, A, D]
+// Returns true if the kernels support the problem's layout: the output, or its gradient, must be [S, B, A, D]
 // or [T, A, D] without gaps. Queries, keys, values and their gradients may have any strides.
 bool has_supported_layout(const AttentionProblem& problem);
 
 // The environment variable that selects kernels on a Hopper GPU, for comparisons: `mma.sync` selects the
-// kernels for any GPU; unset selects Hopper's.
+// kernels for any GPU. Unless it is set, the kernels for Hopper are used.
 constexpr char kAttentionVariable[] = "MTL_CUDA_ATTENTION";
 bool is_attention_variable_known();  // if it is unknown, every call fails
 

@@ -9,7 +9,7 @@
 
 namespace mtl::cuda {
 
-// Tells whether a call that is suitable for tensor cores uses Hopper's kernels or the kernels for any GPU.
+// Returns true if a call that is suitable for tensor cores uses Hopper's kernels or the kernels for any GPU.
 bool is_for_hopper(const AttentionProblem& problem);
 
 // The functions below launch the kernels for heads of 40 to 256 columns; the other conditions are in
@@ -28,8 +28,8 @@ constexpr int hopper_width(int64_t head_size) {
   return head_size <= 64 ? 64 : head_size <= 80 ? 80 : head_size <= 96 ? 96 : head_size <= 128 ? 128 : head_size <= 192 ? 192 : 256;
 }
 
-// Creates maps of the rows of an operand with 16-bit elements, `positions` of each sample; address and
-// strides are aligned to 16 bytes.
+// Creates tensor maps for the rows of an operand with 16-bit elements and `positions` rows in each sample.
+// The operand's address and strides must be aligned to 16 bytes.
 cudaError_t make_panel_maps(PanelMaps* maps, const AttentionOperand& operand, int64_t positions, const AttentionProblem& problem);
 
 // Returns the list of all heads' tiles of `rows` queries.

@@ -112,8 +112,8 @@ std::string name_of_problem(const Key& key) {
   return name;
 }
 
-// A matmul of a shape, ready to run. It is kept for the lifetime of the process, because there are few
-// shapes.
+// A matmul of a certain shape, ready to run. Plans are kept for the lifetime of the process, because a
+// process uses few shapes.
 struct Plan {
   lt::Description description = nullptr;
   lt::Layout a = nullptr, b = nullptr, d = nullptr;
@@ -270,8 +270,8 @@ Status find_candidates(const MatmulProblem& p, Plan* plan, int num_asked, Candid
                      "cublasLtMatmulPreferenceSetAttribute");
   };
   Status status = set(lt::PreferenceAttribute::kMaxWorkspaceBytes, uint64_t{kWorkspaceBytes});
-  // excludes algorithms that add partial sums in place: only a reduction through the workspace has a fixed
-  // order
+  // excludes algorithms that add partial sums in place, because only a reduction through the workspace has a
+  // fixed order
   if (status.ok()) status = set(lt::PreferenceAttribute::kReductionSchemes, lt::kReduceInComputeType);
   if (status.ok()) status = set(lt::PreferenceAttribute::kAlignmentA, alignment_of(p.right));
   if (status.ok()) status = set(lt::PreferenceAttribute::kAlignmentB, alignment_of(p.left));
@@ -310,8 +310,8 @@ Status find_chosen(const Candidates& candidates, int num_found, const lt::Algori
                       "for it", num_found);
 }
 
-// Times the candidates with the problem's own operands, and keeps the fastest as the choice for all later
-// runs. Overwrites the output with other values.
+// Times the candidates with the problem's own operands, and uses the fastest for all later runs of the
+// problem. The timing overwrites the output with meaningless values.
 Status choose_by_time(const MatmulProblem& p, const Candidates& candidates, int num_found, const Key& key, Plan* plan) {
   MTL_RETURN_IF_ERROR(refuse_while_capturing(kTiming));
   TimedCandidates timed;

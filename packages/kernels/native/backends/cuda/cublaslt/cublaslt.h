@@ -18,9 +18,9 @@ uint64_t cublaslt_version();
 // output[batch, rows, columns] = op(left) op(right) + bias (+ output when accumulate), all row-major. Matmuls
 // sum in float32; float16 and bfloat16 are rounded once, at the end.
 //
-// Matmuls are deterministic. The algorithm is the problem's choice (set_matmul_choices) or else the first in
-// the library's order, and is the same for the same shape and alignment. It is never one whose partial sums
-// are added to the output in arbitrary order.
+// Matmuls are deterministic. A problem's algorithm was set by set_matmul_choices, or else is the first in the
+// library's order. It depends only on shape and alignment. Algorithms that add partial sums to the output in
+// arbitrary order are never used.
 enum class FusedWith {
   kNothing,        // nothing is fused, or only a bias
   kGelu,           // output = gelu(matmul + bias), tanh approximation; auxiliary = matmul + bias
@@ -50,11 +50,11 @@ Status cublaslt_matmul(const MatmulProblem& problem);
 // fusion or bias. Otherwise sets `is_offered` to false and does nothing.
 Status cublaslt_matmul_if_offered(const MatmulProblem& problem, bool* is_offered);
 
-// Sets which algorithms matmuls use from here on; `lines` has the format of MatmulChoices::set. With
-// `times_others`, every other problem is timed when it is first run: its candidates run several times with
-// its own operands, so that outputs have other values, and the fastest becomes its choice. Fails with
-// MTL_MATMUL_CHOICES for other text; a matmul whose choice cuBLASLt does not offer fails with it, too. Fails
-// with MTL_CAPTURE while a graph is recorded.
+// Sets the algorithms that matmuls use from now on. `lines` has the format of MatmulChoices::set. With
+// `times_others`, every other problem is timed when it first runs: its candidates run several times with its
+// own operands, which overwrites the output with meaningless values, and the fastest candidate becomes the
+// choice. Fails with MTL_MATMUL_CHOICES for text in another format. A matmul fails with the same code if
+// cuBLASLt does not offer its chosen algorithm. Fails with MTL_CAPTURE while a graph is recorded.
 Status set_matmul_choices(const char* lines, bool times_others);
 // Returns all choices, in the format of MatmulChoices::set; the text is valid until the thread's next call.
 const char* matmul_choices();

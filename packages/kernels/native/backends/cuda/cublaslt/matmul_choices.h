@@ -1,5 +1,5 @@
-// The choice of cuBLASLt's algorithm for each matmul problem: timing makes a choice once, and it is not
-// changed later. A problem without a choice uses the first algorithm in the library's order.
+// The choice of cuBLASLt's algorithm for each matmul problem: each problem is timed once, and its choice does
+// not change later. A problem without a choice uses the first algorithm in the library's order.
 #pragma once
 
 #include <map>

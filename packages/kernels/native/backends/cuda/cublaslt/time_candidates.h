@@ -16,8 +16,8 @@ struct TimedCandidates {
 using EnqueueCandidate = std::function<Status(int candidate, bool* is_refused)>;
 
 // Runs the work of every candidate several times, all candidates in turn, so that a change of the clock rate
-// affects all. The first candidate that is not refused wins, unless another candidate is faster by more than
-// the variation of timings. Waits for the device.
+// affects all. The result is the first candidate that is not refused, unless another candidate is faster by
+// more than the variation of timings. Waits for the device.
 Status time_candidates(int num_candidates, const EnqueueCandidate& enqueue, TimedCandidates* timed);
 
 }  // namespace mtl::cuda

@@ -1,6 +1,6 @@
-// The instructions that only Hopper has (sm_90a), one function each: inline PTX with nvcc, and functions with
-// the same effect under emulation (async_work.h). Layouts follow the PTX ISA, section "Asynchronous Warpgroup
-// Level Matrix Multiply-Accumulate":
+// The instructions that only Hopper has (sm_90a). Each has one function: inline PTX with nvcc, and functions
+// with the same effect under emulation (async_work.h). Layouts follow the PTX ISA, section "Asynchronous
+// Warpgroup Level Matrix Multiply-Accumulate":
 //
 //   D (64 x N)   warp w of the group has rows 16 w to 16 w + 15; d[n] has the layout of ptx.h's d for columns 8 n to 8 n + 7
 //   A (64 x 16)  in registers: warp w has rows 16 w to 16 w + 15, in the layout of ptx.h's a
@@ -117,8 +117,7 @@ MTL_PTX void copy_box(void* shared, const TensorMap& map, int x, int y, int z, u
 }
 MTL_PTX void prefetch(const TensorMap& map) { asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory"); }
 
-// Called by all threads of a warp group: sets the number of registers per thread from here on, lower or
-// higher than at launch.
+// All threads of a warp group must call this function. It sets their number of registers from now on.
 template <int count>
 MTL_PTX void give_registers_back() {
   asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(count));

@@ -1,5 +1,5 @@
-// The PTX instructions that kernels use, one function each: inline PTX with nvcc, and functions with the same
-// effect on the same registers of the same lanes under emulation. Fragment layouts follow the PTX ISA,
+// The PTX instructions that kernels use. Each has one function: inline PTX with nvcc, and functions with the
+// same effect on the same registers of the same lanes under emulation. Fragment layouts follow the PTX ISA,
 // section "Matrix multiply-accumulate operation using mma instruction", m16n8k16 with 16-bit operands; g =
 // lane / 4, t = lane % 4:
 //
@@ -42,8 +42,8 @@ MTL_PTX void mma(float (&d)[4], const uint32_t (&a)[4], const uint32_t (&b)[2], 
 }
 
 // Loads four 8 x 8 matrices of 16-bit elements; lane i gives the address of row i % 8 (16 bytes) of matrix i
-// / 8. From each matrix a lane gets two elements: row lane / 4, columns 2 (lane % 4) and the next; the
-// transposed form loads the same elements of the matrix's transpose.
+// / 8. From each matrix, a lane gets two elements: in row lane / 4, the columns 2 (lane % 4) and 2 (lane % 4)
+// + 1. The transposed form loads the same elements of the transposed matrix.
 MTL_PTX void load_matrices(uint32_t (&r)[4], const void* row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])

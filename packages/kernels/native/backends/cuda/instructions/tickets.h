@@ -1,5 +1,6 @@
-// Tickets that the blocks of one launch take: an atomic addition with nvcc; under emulation the same effect,
-// but a block that takes a ticket may let other blocks run first (the emulation's block.h).
+// Tickets for the blocks of one launch: each block that asks gets the next number. With nvcc, this is an
+// atomic addition. Emulation has the same effect, but may run other blocks before a block gets its ticket
+// (the emulation's block.h).
 #pragma once
 
 #include "backends/cuda/instructions/ptx.h"

@@ -47,8 +47,8 @@ bool is_packed(int64_t columns, std::initializer_list<const void*> tensors) {
   return are_rows_packed(columns, kPack<T>, tensors);
 }
 
-// Returns true if rows of `columns` elements of T begin and end at multiples of 16 bytes from the first row's
-// begin.
+// Returns true if rows of `columns` elements of T begin and end at multiples of 16 bytes, counted from the
+// beginning of the first row.
 template <typename T>
 bool is_packed_row(int64_t columns, const RowLayout& layout) {
   bool whole = columns % kPack<T> == 0;

@@ -33,7 +33,7 @@ __device__ __forceinline__ PhiloxBlock mask_words(const DropoutMask& mask, const
 __device__ __forceinline__ float mask_factor(const DropoutMask& mask, const MaskRow& row, int64_t column) {
   const PhiloxBlock block = mask_words(mask, row, philox_column_counter(column));
   const int word = philox_column_word(column);
-  // no index that is known only at run time: the words stay in registers
+  // indices are known at compile time, so that the words stay in registers
   const uint32_t low = word == 0 ? block.words[0] : block.words[1], high = word == 2 ? block.words[2] : block.words[3];
   return (word < 2 ? low : high) < mask.threshold ? 0.0f : mask.scale;
 }

@@ -101,8 +101,8 @@ __device__ __forceinline__ void store(T* to, const float (&from)[N]) {
   }
 }
 
-// Returns e^x: for float32 with an error in the last bit or two, as float32's tests require; for 16-bit types
-// with a single instruction, because results are rounded to 8 or 11 bits anyway.
+// Returns e^x. For float32, the error is at most in the last two bits, as the tests of float32 require. For
+// 16-bit types, a single instruction is accurate enough, because results are rounded to 8 or 11 bits anyway.
 template <typename T>
 __device__ __forceinline__ float exponential(float x) {
   return sizeof(T) == 4 ? expf(x) : __expf(x);

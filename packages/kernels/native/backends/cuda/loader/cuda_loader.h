@@ -10,8 +10,8 @@ namespace mtl {
 // MTL_CUDA_LIBRARY or MTL_CUDA_ABI.
 Status load_cuda_library(const char* path, const CudaLibrary** library);
 
-// Opens a device for this process. Fails like CudaLibrary::open, and for a second device or library with
-// MTL_CUDA_DEVICE or MTL_CUDA_LIBRARY.
+// Opens a device for this process. Fails with the errors of CudaLibrary::open. Also fails if the process has
+// already opened another device (MTL_CUDA_DEVICE) or another library (MTL_CUDA_LIBRARY).
 Status open_cuda(const CudaLibrary& library, const CudaOptions& options, CudaLibraryInformation* information);
 
 // The functions below return null until open_cuda has succeeded.

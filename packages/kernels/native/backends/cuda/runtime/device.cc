@@ -44,9 +44,9 @@ Status reserve_device_memory(size_t bytes, void** data) {
   return cuda_status(cudaMalloc(data, bytes), "cudaMalloc");
 }
 
-// Releases device memory after waiting for the device, because enqueued work may still use the memory. The
-// wait may report an error of enqueued work. It is ignored here, because the next call that checks for errors
-// reports it as well.
+// Releases device memory after waiting for the device, because enqueued work may still use the memory. If the
+// wait reports an error of enqueued work, the error is ignored here, because the next call that checks for
+// errors also reports it.
 void give_device_memory_back(void* data) {
   const OutsideOfCapture outside;
   discard(cuda_status(cudaFree(data), "cudaFree"));

@@ -13,7 +13,7 @@ namespace {
 struct Mark {
   cudaEvent_t event = nullptr;
   bool is_reached = false;
-  // pinned memory: both pointers are null if the mark has no copy
+  // the following two pointers are to pinned memory; both are null if the mark has no copy
   IndexReport* report = nullptr;
   char* copied = nullptr;
   size_t bytes = 0;
@@ -27,8 +27,8 @@ Status reach(Mark* mark) {
   return ok_status();
 }
 
-// Destroys a mark after waiting for its event. The copy writes the mark's pinned memory before the event, so
-// the memory must not have another user earlier.
+// Destroys a mark after waiting for its event. The wait is necessary because the copy writes to the mark's
+// pinned memory before the event, and until then the memory must not be used for anything else.
 void destroy(void* pointer) {
   const std::unique_ptr<Mark> mark(static_cast<Mark*>(pointer));
   if (mark->event != nullptr) {

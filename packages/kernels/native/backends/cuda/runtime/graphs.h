@@ -9,12 +9,13 @@ namespace mtl::cuda {
 
 const GraphFunctions* graph_functions();
 
-// Returns MTL_CAPTURE while a graph is recorded, for work that cannot be part of a graph.
+// Returns MTL_CAPTURE while a graph is recorded. Code calls it before work that cannot be part of a graph.
 Status refuse_while_capturing(const char* what);
 
 // Returns a lock that prevents the recording of graphs. Waits until another thread's recording has ended.
 // Threads that enqueue in the compute stream take this lock, because their work must not become part of a
-// graph. It is never called on the recording thread, which `refuse_while_capturing` detects.
+// graph. The recording thread itself must never call this function; `refuse_while_capturing` detects such
+// calls.
 std::unique_lock<std::mutex> between_graphs();
 
 }  // namespace mtl::cuda

@@ -11,10 +11,10 @@
 namespace mtl::cuda {
 namespace {
 
-// Copies to the device pass through a ring of sections, in pinned memory and in device memory. The copy
-// stream transfers a section to the device's ring while the compute stream is still busy with earlier work.
-// Later the compute stream moves the section to its destination. The host waits only if it is a complete ring
-// ahead of the device, about 60 micro-batches of 8 x 1,024 tokens.
+// Copies to the device go through two rings of sections, one in pinned memory and one in device memory. The
+// copy stream transfers a section to the device's ring while the compute stream is still busy with earlier
+// work. Later the compute stream moves the section to its destination. The host waits only if it is a
+// complete ring ahead of the device, about 60 micro-batches of 8 x 1,024 tokens.
 constexpr size_t kSectionBytes = size_t{1} << 20;
 constexpr int kNumSections = 8;
 constexpr size_t kAlignment = 256;

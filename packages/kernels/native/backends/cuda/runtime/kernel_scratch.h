@@ -1,6 +1,6 @@
 // The scratch memory of an operation's call: the blocks in the operation's declaration
-// (MTL_REGISTER_CUDA_SCRATCH, backends/cuda/scratch). The compute stream orders its users: the next user runs
-// after the kernels of this call.
+// (MTL_REGISTER_CUDA_SCRATCH, backends/cuda/scratch). The next user of this memory runs after the kernels of
+// this call, because both are in the compute stream.
 #pragma once
 
 #include "backends/cuda/runtime/device.h"

@@ -18,8 +18,8 @@ struct TensorMapShape {
   Swizzle swizzle;
 };
 
-// Converts a CUresult of the driver to an error of the runtime; cudaErrorUnknown for results that the
-// creation of tensor maps is not expected to return.
+// Converts a CUresult of the driver to an error of the runtime. Returns cudaErrorUnknown for results that are
+// not expected when a tensor map is created.
 cudaError_t status_of_driver(int result);
 
 // Creates a tensor map. Returns cudaErrorInsufficientDriver if the driver lacks the function,

@@ -1,4 +1,5 @@
-// The sort of ids and their division into chunks in embedding_backward. Both determine its scratch memory.
+// How embedding_backward sorts ids and divides them into chunks. Both determine the scratch memory of the
+// operation.
 #pragma once
 
 #include "backends/cuda/scratch/sizes.h"
@@ -15,7 +16,7 @@ constexpr int64_t kTile = kWarps * kStretch;  // per block
 
 inline int64_t num_tiles(int64_t num_ids) { return ceiling(num_ids, kTile); }
 
-// The layout of a sort's memory: two lists, each of rows and numbers, then counts and totals. Each part is
+// The layout of a sort's memory: two lists of rows with their numbers, then counts and totals. Each part is
 // 16-byte aligned.
 struct SortPlaces {
   explicit SortPlaces(int64_t num_ids)

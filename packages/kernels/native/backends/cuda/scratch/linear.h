@@ -10,8 +10,8 @@ namespace mtl::cuda {
 // Returns true if an environment variable has this value.
 bool is_set_to(const char* variable, const char* value);
 
-// Returns true if a fusion is worth using when the library has it. On Hopper the library computes the bias
-// gradient of 16-bit operands into float32 only in kernels with Ampere's instructions
+// Returns true if a fusion should be used when the library supports it. On Hopper the library computes the
+// bias gradient of 16-bit operands into float32 only in kernels with Ampere's instructions
 // (cutlass_80_tensorop_s16816gemm_bgradb; its Hopper kernels, sm90_xmma and nvjet, do not compute it). This
 // is predicted to slow the matmul by more time than a pass over the output gradient takes.
 bool fuses(FusedWith fused, const GpuProperties& gpu);
