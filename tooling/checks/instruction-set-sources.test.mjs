@@ -4,8 +4,8 @@ import { fileURLToPath } from 'node:url';
 import { expect, it } from 'vitest';
 import { parseInstructionSets } from '../native/instruction-sets.mjs';
 
-// An instruction set is one file. Kernels access it only through backends/cpu/isa/isa.h, and the loops of
-// @mtl/comm access it only through their own isa/.
+// The primitives of an instruction set are in one file. Kernels access it only through
+// backends/cpu/isa/isa.h, and the loops of @mtl/comm access it only through their own isa/.
 
 const native = (path) => fileURLToPath(new URL(`../../packages/${path}/`, import.meta.url));
 const cpu = native('kernels/native/backends/cpu');

@@ -2,13 +2,13 @@
 /**
  * Times steps of the default run with kernels as WebAssembly, with the same sources compiled for SSE2
  * (`plain`, 128-bit vectors without fused multiplication and addition, without oneDNN), for SSE4.1, and with
- * the best native kernels of this machine. Each is a process of its own; they take turns step by step. Losses
- * of the first three are compared bit for bit. The fastest step of each is compared, since other programs
- * only make steps slower.
+ * the best native kernels of this machine. Each of the four runs in its own process, and the processes take
+ * turns step by step. The losses of the first three must have the same bits. The fastest steps are compared,
+ * because other programs only make steps slower.
  *   npm run dev -- webassembly-steps [--threads 1,2] [--steps 10] [--by wall|cpu] [--profile]
  * `--by cpu` compares processor time, for a machine with other users and one thread: threads that wait take
  * processor time, too. --profile prints the operations with the largest share of WebAssembly's time. The exit
- * status is 1 where WebAssembly takes more than 1.5 times as long as SSE2.
+ * status is 1 if WebAssembly takes more than 1.5 times as long as SSE2.
  */
 import { fork } from 'node:child_process';
 import { on } from 'node:events';
@@ -25,7 +25,7 @@ const { values } = parseArgs({
     profile: { type: 'boolean', default: false },
   },
 });
-/** At most so many times as long as SSE2. */
+/** The largest allowed ratio of WebAssembly's time to SSE2's. */
 const goal = 1.5;
 const sides = [
   { name: 'WebAssembly', kernels: 'wasm' },

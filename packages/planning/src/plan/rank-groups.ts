@@ -3,7 +3,10 @@ import { type AxisSizes, groupsOfRun, meshOfRun } from '@mtl/configuration/strat
 import type { GroupUse, RankGroup } from '@mtl/cost-model';
 import { listMembers } from '@mtl/layout';
 
-/** Returns a group by the name of a strategy's group. Any other name is the group of all ranks. */
+/**
+ * Finds the group with a name that a strategy declares, such as `tp`. For any other name, returns the group
+ * of all ranks.
+ */
 export type GroupNamed = (name: string) => RankGroup;
 
 /**
