@@ -85,7 +85,6 @@ export const programs = {
   'webassembly-steps': {
     about: 'Times steps on WebAssembly against the same sources compiled natively.',
     file: 'runs/webassembly-steps.mjs',
-    inBench: true,
   },
   'residual-and-norm': {
     about: 'Times residual and norm as one operation and as two.',

@@ -88,7 +88,10 @@ export async function runInChromium({
     response.end(content);
   });
   await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
-  const browser = await openChromium();
+  const browser = await openChromium().catch((error) => {
+    server.close();
+    throw error;
+  });
   const tooLate = setTimeout(() => answered({ error: `no answer in ${timeoutMs / 1000} s` }), timeoutMs);
   browser.on('close', () => answered({ error: 'Chromium ended' }));
   try {

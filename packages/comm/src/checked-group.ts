@@ -1,5 +1,6 @@
 import { UsageError } from '@mtl/errors';
 import { countElements, type Tensor } from '@mtl/kernels';
+import { refuseInGraph } from '@mtl/kernels/internal';
 import type {
   AllToAllOptions,
   CommunicationOperation,
@@ -26,11 +27,15 @@ function checkReduction(operation: ReduceOperation): void {
 
 /**
  * @throws UsageError MTL_ARGUMENT for a value that is not a tensor (for example, an array of numbers);
- *   MTL_DISPOSED_TENSOR
+ *   MTL_DISPOSED_TENSOR; KernelError MTL_CAPTURE while a graph of device cpu is recorded: engines would move
+ *   values that are not computed yet
  */
 function checkTensor(operation: string, tensor: Tensor): void {
   // the getter throws for a tensor that has been disposed
-  if (typeof (tensor as Partial<Tensor> | undefined)?.handle === 'number') return;
+  if (typeof (tensor as Partial<Tensor> | undefined)?.handle === 'number') {
+    if (tensor.device === 'cpu') refuseInGraph('cpu', 'communication between ranks');
+    return;
+  }
   throw new UsageError('MTL_ARGUMENT', `${operation} of something that is no tensor`, {
     expected: 'a Tensor of @mtl/kernels',
     remedy: 'make one with Tensor.from(values, { shape, dtype })',

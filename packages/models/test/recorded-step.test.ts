@@ -1,4 +1,11 @@
-import { numLiveTensors, observeOperations } from '@mtl/kernels';
+import {
+  limitMemory,
+  memoryStatistics,
+  numLiveTensors,
+  observeOperations,
+  Tensor,
+  trimMemory,
+} from '@mtl/kernels';
 import { GptLanguageModel, type GptModelConfiguration, type GptStage } from '@mtl/models';
 import { afterEach, describe, expect, it } from 'vitest';
 import { PoisoningKeeper } from './support/poisoning-keeper.js';
@@ -107,6 +114,56 @@ describe('recorded steps', () => {
     cache.dispose();
     dispose();
     moved.dispose();
+  });
+
+  it('are recorded again after the position tables were released', () => {
+    const { stage, dispose } = buildGpt({ model: llamaVariants });
+    const model = new GptLanguageModel(stage);
+    const cache = model.newCache({ batchSize: 1, capacity: 8 });
+    const step = (): Float32Array => {
+      cache.lengths[0] = 1;
+      return forward(model, cache, { 0: [7] });
+    };
+    forward(model, cache, { 0: [4] });
+    const [first] = [step(), step()];
+    stage.positionTables.dispose();
+    // others get the memory of the tables
+    const others = Array.from({ length: 8 }, () =>
+      Tensor.from(new Float32Array(64).fill(9), { shape: [64], dtype: 'float32' }),
+    );
+    expect([step(), step()]).toEqual([first, first]);
+    for (const other of others) other.dispose();
+    cache.dispose();
+    dispose();
+  });
+
+  it('are of the model that computes, where two share a cache', () => {
+    const { stage, dispose } = buildGpt({ model: {} });
+    const [one, other] = [new GptLanguageModel(stage), new GptLanguageModel(stage)];
+    const cache = one.newCache({ batchSize: 1, capacity: 8 });
+    for (const token of [4, 5, 6]) forward(one, cache, { 0: [token] });
+    expect(cache.recording).toMatchObject({ model: one });
+    expect(cache.recording?.step).toBeDefined();
+    forward(other, cache, { 0: [7] });
+    expect(cache.recording).toMatchObject({ model: other });
+    expect(cache.recording?.step).toBeUndefined();
+    cache.dispose();
+    dispose();
+  });
+
+  it('are refused where memory is short', () => {
+    const { stage, dispose } = buildGpt({ model: {} });
+    const expected = computeLogits(stage, { observed: true });
+    trimMemory('cpu');
+    limitMemory('cpu', memoryStatistics('cpu').bytesInUse + 2 ** 20);
+    try {
+      const short = computeLogits(stage, { observed: false });
+      expect(short.isRecorded).toEqual(calls.map(() => false));
+      expect(short.logits).toEqual(expected.logits);
+    } finally {
+      limitMemory('cpu', 0);
+    }
+    dispose();
   });
 
   it('are refused where values are present only while their units are used', () => {

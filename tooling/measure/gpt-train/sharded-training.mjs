@@ -45,11 +45,14 @@ const { values } = parseArgs({
 });
 const mtl = fileURLToPath(new URL('../../../packages/cli/bin/mtl.mjs', import.meta.url));
 
-/** Ends the program with an error of one line. */
+/** Throws an error that ends the program with one line. */
 function fail(message) {
-  console.error(`error[MTL_SHARDED_TRAINING]: ${message}`);
-  process.exit(1);
+  throw new Error(`error[MTL_SHARDED_TRAINING]: ${message}`);
 }
+process.on('uncaughtException', ({ message }) => {
+  console.error(message);
+  process.exitCode = 1;
+});
 
 function listFlags({ layers, hidden, heads, vocabulary }) {
   return [

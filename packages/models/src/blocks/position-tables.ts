@@ -28,6 +28,8 @@ export class PositionTables {
    */
   readonly #tables = new Map<string, Tensor[]>();
 
+  #numReleases = 0;
+
   constructor(device: Device) {
     this.#device = device;
   }
@@ -46,8 +48,14 @@ export class PositionTables {
     return longest.view({ shape: [numPositions, width] });
   }
 
+  /** The number of times that the memory of all tables was released. */
+  get numReleases(): number {
+    return this.#numReleases;
+  }
+
   /** Releases the tables' memory. A later read makes a table again. */
   dispose(): void {
+    this.#numReleases += 1;
     for (const tensor of [...this.#tables.values()].flat()) tensor.dispose();
     this.#tables.clear();
   }

@@ -182,8 +182,12 @@ export class GptKeyValueCache {
 export interface CacheRecording {
   /** The slots that get a token in each step. */
   readonly slots: string;
+  /** The model that records the step. Another model over the same parameters may compute something else. */
+  readonly model: object;
   /** The handles of the model's parameters, whose addresses the step contains. */
   readonly parameters: readonly number[];
+  /** `numReleases` of the position tables, whose addresses the step contains, too. */
+  readonly numReleases: number;
   /** Undefined before the second step of these slots, and if the step cannot be recorded. */
   readonly step?: RecordedStep | undefined;
   readonly isRefused?: boolean;

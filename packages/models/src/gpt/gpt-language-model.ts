@@ -242,10 +242,16 @@ export class GptLanguageModel {
     const slots = spans.map(({ slot }) => slot).join();
     const { recording } = cache;
     const { parameters } = this.#stage;
-    const isSame = recording?.slots === slots && hasAddresses(parameters, recording.parameters);
+    const { numReleases } = this.#stage.positionTables;
+    const isSame =
+      recording?.slots === slots &&
+      recording.model === this &&
+      recording.numReleases === numReleases &&
+      hasAddresses(parameters, recording.parameters);
     if (!isSame) {
       recording?.step?.dispose();
-      cache.recording = { slots, parameters: parameters.map(({ data }) => data.handle) };
+      const handles = parameters.map(({ data }) => data.handle);
+      cache.recording = { slots, model: this, numReleases, parameters: handles };
       return undefined;
     }
     if (recording.step === undefined && !recording.isRefused) {
@@ -266,14 +272,14 @@ export class GptLanguageModel {
   }
 
   #record(cache: GptKeyValueCache, spans: readonly TokenSpan[]): RecordedStep | undefined {
-    const sizes = { numSequences: spans.length, numLayers: this.#cacheIndex.size };
+    const sizes = { numSequences: spans.length, numCaches: this.#cacheIndex.size };
     try {
       return new RecordedStep({ ...sizes, vocabularySize: this.vocabularySize }, (tensors) =>
         this.#computeInto(cache, spans, tensors),
       );
     } catch (error) {
-      // a layer that reads values on the host, such as a router that counts the tokens of experts
-      if (MtlError.isInstance(error) && error.code === 'MTL_CAPTURE') return undefined;
+      // a layer reads values on the host, or memory is short: operations one by one need less
+      if (MtlError.isInstance(error) && refusals.includes(error.code)) return undefined;
       throw error;
     }
   }
@@ -410,6 +416,9 @@ export class GptLanguageModel {
     });
   }
 }
+
+/** Codes of errors after which a step is computed without a graph. */
+const refusals: readonly string[] = ['MTL_CAPTURE', 'MTL_OUT_OF_MEMORY'];
 
 /** Returns true if parameters still have the tensors with these handles. */
 const hasAddresses = (parameters: readonly Parameter[], handles: readonly number[]): boolean =>

@@ -3,7 +3,8 @@ import { type DeviceGraph, GraphMemory, Tensor } from '@mtl/kernels';
 /** The sizes of a recorded step. */
 interface StepSizes {
   readonly numSequences: number;
-  readonly numLayers: number;
+  /** The number of layers that have keys and values in the cache. */
+  readonly numCaches: number;
   readonly vocabularySize: number;
 }
 
@@ -32,30 +33,38 @@ interface StepInputs {
  * views and calls of TypeScript between some hundred operations.
  */
 export class RecordedStep {
-  readonly #memory: GraphMemory;
   readonly #tensors: StepTensors;
   readonly #graph: DeviceGraph;
+  /** Everything above and the memory of the graph, in the order of creation. */
+  readonly #made: readonly Disposable[];
 
   /**
    * @param record computes the step from the tensors, into `logits`; it is recorded, not executed
-   * @throws KernelError MTL_CAPTURE if the step reads or waits for values, which a graph cannot
+   * @throws KernelError MTL_CAPTURE if the step reads or waits for values, which a graph cannot;
+   *   MTL_OUT_OF_MEMORY
    */
   constructor(sizes: StepSizes, record: (tensors: StepTensors) => void) {
-    const { numSequences, numLayers, vocabularySize } = sizes;
-    const integers = (shape: readonly number[]): Tensor => Tensor.empty({ shape, dtype: 'int32' });
-    this.#tensors = {
-      tokens: integers([numSequences, 1]),
-      positionIds: integers([numSequences, 1]),
-      rows: integers([numLayers, numSequences]),
-      logits: Tensor.empty({ shape: [numSequences, vocabularySize], dtype: 'float32' }),
+    const { numSequences, numCaches, vocabularySize } = sizes;
+    const made: Disposable[] = [];
+    const keep = <Kept extends Disposable>(one: Kept): Kept => {
+      made.push(one);
+      return one;
     };
-    this.#memory = new GraphMemory('cpu');
+    const integers = (shape: readonly number[]): Tensor => keep(Tensor.empty({ shape, dtype: 'int32' }));
     try {
-      this.#graph = this.#memory.capture(() => record(this.#tensors));
+      this.#tensors = {
+        tokens: integers([numSequences, 1]),
+        positionIds: integers([numSequences, 1]),
+        rows: integers([numCaches, numSequences]),
+        logits: keep(Tensor.empty({ shape: [numSequences, vocabularySize], dtype: 'float32' })),
+      };
+      const memory = keep(new GraphMemory('cpu'));
+      this.#graph = keep(memory.capture(() => record(this.#tensors)));
     } catch (error) {
-      this.#disposeOfMemory();
+      disposeAll(made);
       throw error;
     }
+    this.#made = made;
   }
 
   /** Computes a token of each sequence; returns float32 [sequences, vocabularySize]. */
@@ -68,17 +77,15 @@ export class RecordedStep {
   }
 
   dispose(): void {
-    this.#graph.dispose();
-    this.#disposeOfMemory();
+    disposeAll(this.#made);
   }
 
   [Symbol.dispose](): void {
     this.dispose();
   }
+}
 
-  #disposeOfMemory(): void {
-    const { tokens, positionIds, rows, logits } = this.#tensors;
-    for (const tensor of [tokens, positionIds, rows, logits]) tensor.dispose();
-    this.#memory.dispose();
-  }
+/** Disposes of objects, the last one first. */
+function disposeAll(made: readonly Disposable[]): void {
+  for (const one of made.toReversed()) one[Symbol.dispose]();
 }

@@ -50,6 +50,11 @@ Status copy_to_host(void* destination, const void* source, size_t bytes) {
   return copy(destination, source, bytes);
 }
 
+Status copy_within(void* destination, const void* source, size_t bytes) {
+  MTL_RETURN_IF_ERROR(refuse_while_recording("a copy of memory"));
+  return copy(destination, source, bytes);
+}
+
 Status synchronize_unless_recording() { return refuse_while_recording(kWaiting); }
 
 // Returns the op's kernel for the active instruction set. If there is none, returns the kernel for a set that
@@ -86,6 +91,7 @@ const Backend* cpu_backend() {
     cpu.fill = recordable_fill;
     cpu.copy_from_host = copy_from_host;
     cpu.copy_to_host = copy_to_host;
+    cpu.copy_within = copy_within;
     cpu.synchronize = synchronize_unless_recording;
     cpu.graphs = host_graph_functions();
     return cpu;
