@@ -86,8 +86,8 @@ beforeAll(async () => {
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
 /**
- * Trains the first steps of a preset and compares their losses with those of native kernels in a file of
- * `fixtures`. Returns what the run printed.
+ * Trains the first steps of a preset and compares the losses with a file of `fixtures`, which native kernels
+ * made. Returns the output of the run.
  */
 async function expectGoldenLosses(name: string, flags: readonly string[]): Promise<string> {
   const golden = JSON.parse(readFileSync(new URL(`../fixtures/${name}.json`, import.meta.url), 'utf8')) as {

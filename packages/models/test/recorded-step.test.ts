@@ -41,6 +41,18 @@ function computeLogits(stage: GptStage, { observed }: { observed: boolean }) {
   return { logits, isRecorded };
 }
 
+/** Returns a cache with one token, and a function that computes the second token again. */
+function secondToken(stage: GptStage) {
+  const model = new GptLanguageModel(stage);
+  const cache = model.newCache({ batchSize: 1, capacity: 8 });
+  forward(model, cache, { 0: [4] });
+  const step = (): Float32Array => {
+    cache.lengths[0] = 1;
+    return forward(model, cache, { 0: [7] });
+  };
+  return { cache, step };
+}
+
 /** The second of the steps of the same slots is recorded, and launched as the following ones. */
 const recorded = [false, false, true, true, false, true, true, false, true, true];
 
@@ -84,13 +96,7 @@ describe('recorded steps', () => {
 
   it('use the weights that a parameter has by then, also in other memory', () => {
     const { stage, dispose } = buildGpt({ model: {} });
-    const model = new GptLanguageModel(stage);
-    const cache = model.newCache({ batchSize: 1, capacity: 8 });
-    const step = (): Float32Array => {
-      cache.lengths[0] = 1;
-      return forward(model, cache, { 0: [7] });
-    };
-    forward(model, cache, { 0: [4] });
+    const { cache, step } = secondToken(stage);
     const [first, again] = [step(), step()];
     expect(again).toEqual(first);
     const gain = stage.parameters.find(({ name }) => name.endsWith('final_layernorm.weight'))!;
@@ -111,13 +117,7 @@ describe('recorded steps', () => {
 
   it('are recorded again after the position tables were released', () => {
     const { stage, dispose } = buildGpt({ model: llamaVariants });
-    const model = new GptLanguageModel(stage);
-    const cache = model.newCache({ batchSize: 1, capacity: 8 });
-    const step = (): Float32Array => {
-      cache.lengths[0] = 1;
-      return forward(model, cache, { 0: [7] });
-    };
-    forward(model, cache, { 0: [4] });
+    const { cache, step } = secondToken(stage);
     const [first] = [step(), step()];
     stage.positionTables.dispose();
     expect(step()).toEqual(first);

@@ -45,12 +45,13 @@ const { values } = parseArgs({
 });
 const mtl = fileURLToPath(new URL('../../../packages/cli/bin/mtl.mjs', import.meta.url));
 
-/** Throws an error that ends the program with one line. */
+/** An error that ends the program with one line, after `finally` has removed the folder. */
+class Failure extends Error {}
 function fail(message) {
-  throw new Error(`error[MTL_SHARDED_TRAINING]: ${message}`);
+  throw new Failure(`error[MTL_SHARDED_TRAINING]: ${message}`);
 }
-process.on('uncaughtException', ({ message }) => {
-  console.error(message);
+process.on('uncaughtException', (error) => {
+  console.error(error instanceof Failure ? error.message : error);
   process.exitCode = 1;
 });
 

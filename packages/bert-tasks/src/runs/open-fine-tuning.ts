@@ -116,8 +116,8 @@ export async function openFineTuning(options: OpenFineTuningOptions): Promise<Op
       evaluate: {
         pipeline: part.pipeline,
         microBatchSize: configuration.microBatchSize,
-        // in a pipeline, an evaluation runs as many micro-batches at a time as a step, because the schedule
-        // was made for this number
+        // in a pipeline, an evaluation runs the number of micro-batches of a step at a time, because the
+        // schedule was made for this number
         numMicroBatches: part.placement.length === 1 ? 1 : layout.numMicroBatches,
         isCut: isCut(options),
       },

@@ -331,11 +331,8 @@ export class GptLanguageModel {
     if (sinks !== undefined) {
       throw new KernelError('MTL_CAPTURE', 'attention with sinks cannot be part of a graph');
     }
-    const { dtype, device, shape } = query.tensor;
-    const [numTokens, , numGroups, headsPerGroup] = shape as [number, number, number, number];
-    const [numHeads, valueSize] = [numGroups * headsPerGroup, value.tensor.dim(-1)];
-    const output = Tensor.empty({ shape: [numTokens, 1, numHeads * valueSize], dtype, device });
-    const byHead = output.reshape([numTokens, 1, numHeads, valueSize]);
+    const output = emptyOutput(query.tensor, value.tensor);
+    const byHead = viewHeads(output, value.tensor);
     const index = this.#cacheIndex.get(layer)!;
     for (const [span, { slot }] of spans.entries()) {
       const row = (tensor: Tensor): Tensor => tensor.rows(span, span + 1);
@@ -359,12 +356,9 @@ export class GptLanguageModel {
     { query, key, value, layer, windowSize, softCap, sinks }: AttendCall,
     { cache, spans }: { cache: GptKeyValueCache; spans: readonly TokenSpan[] },
   ): Variable {
-    const { dtype, device, shape } = query.tensor;
-    const [numTokens, , numGroups, headsPerGroup] = shape as [number, number, number, number];
-    const [numHeads, valueSize] = [numGroups * headsPerGroup, value.tensor.dim(-1)];
-    const output = Tensor.empty({ shape: [numTokens, 1, numHeads * valueSize], dtype, device });
+    const output = emptyOutput(query.tensor, value.tensor);
     tidy(() => {
-      const byHead = output.reshape([numTokens, 1, numHeads, valueSize]);
+      const byHead = viewHeads(output, value.tensor);
       const sinksOfCall = sinks && new SinksOfCall(sinks);
       const index = this.#cacheIndex.get(layer)!;
       for (const { slot, start, end, position } of spans) {
@@ -373,8 +367,8 @@ export class GptLanguageModel {
           { slot, position, numTokens: end - start },
           ({ start: from, end: to, ...cached }) => {
             const rows = (tensor: Tensor): Tensor => tensor.rows(start + from, start + to);
-            const shape = [1, numHeads, to - from];
-            const logSumExp = sinksOfCall && Tensor.empty({ shape, dtype: 'float32', device });
+            const shape = [1, byHead.dim(2), to - from];
+            const logSumExp = sinksOfCall && Tensor.empty({ shape, dtype: 'float32', device: output.device });
             attentionCachedForward({
               ...cached,
               output: rows(byHead),
@@ -416,6 +410,17 @@ export class GptLanguageModel {
     });
   }
 }
+
+/** Makes the output of attention, [N, 1, A * E], for queries [N, 1, G, R, D] and values [N, 1, G, E]. */
+function emptyOutput(query: Tensor, value: Tensor): Tensor {
+  const { dtype, device, shape } = query;
+  const [numTokens, , numGroups, headsPerGroup] = shape as [number, number, number, number];
+  return Tensor.empty({ shape: [numTokens, 1, numGroups * headsPerGroup * value.dim(-1)], dtype, device });
+}
+
+/** Returns a view of the output, [N, 1, A, E]. */
+const viewHeads = (output: Tensor, value: Tensor): Tensor =>
+  output.reshape([output.dim(0), 1, output.dim(-1) / value.dim(-1), value.dim(-1)]);
 
 /** Codes of errors after which a step is computed without a graph. */
 const refusals: readonly string[] = ['MTL_CAPTURE', 'MTL_OUT_OF_MEMORY'];
