@@ -1,13 +1,14 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { gunzipSync } from 'node:zlib';
 import { afterAll, describe, expect, it } from 'vitest';
 import { accuracy, binaryF1, readSquadFile, squadMetrics } from '../index.js';
 import { answerF1, exactMatch, normalizeAnswer, type SquadMetrics } from './task-metrics.js';
 
 // Fixtures: tooling/fixtures/make-task-fixtures.py.
 const fixture = JSON.parse(
-  readFileSync(new URL('../../fixtures/task-metrics.json', import.meta.url), 'utf8'),
+  gunzipSync(readFileSync(new URL('../../fixtures/task-metrics.json.gz', import.meta.url))).toString(),
 ) as {
   normalized: { text: string; normalized: string }[];
   scores: { prediction: string; truth: string; exact: number; f1: number; f1Version1: number }[];
