@@ -56,7 +56,7 @@ export const slowSuites = {
     'test/memory-of-checkpoints.test.ts': 14,
     'test/memory-of-stages.test.ts': 31,
     'test/muon.test.ts': 19,
-    'test/overflow-in-one-stage.test.ts': 10,
+    'test/overflow-on-one-rank.test.ts': 10,
     'test/pipelines.test.ts': 51,
     'test/slow-rank.test.ts': 9,
     'test/spikes.test.ts': 20,

@@ -101,8 +101,16 @@ function train(flags, metrics) {
 
 const gigabytes = (bytes) => `${(bytes / 1e9).toFixed(1)} GB`;
 
+/** Returns the bytes that processes can take: of the machine, at most the limit of this container. */
+function availableMemory() {
+  const free = Number(/MemAvailable:\s+(\d+)/.exec(readFileSync('/proc/meminfo', 'utf8'))[1]) * 1024;
+  // 0 or more than any machine has if there is no limit
+  const limit = process.constrainedMemory();
+  return limit > 0 ? Math.min(free, limit) : free;
+}
+
 function checkRoom({ memory, disk, directory }) {
-  const available = Number(/MemAvailable:\s+(\d+)/.exec(readFileSync('/proc/meminfo', 'utf8'))[1]) * 1024;
+  const available = availableMemory();
   const { bavail, bsize } = statfsSync(directory);
   console.log(
     `memory ${gigabytes(memory)} of ${gigabytes(available)}, disk ${gigabytes(disk)} of ${gigabytes(bavail * bsize)}`,

@@ -1,4 +1,5 @@
 // Groups of threads over shared memory: results, order, failures and closing a group during its operations.
+#include <array>
 #include <atomic>
 
 #include "core/clock.h"
@@ -92,6 +93,42 @@ MTL_TEST(all_reduces_of_all_sizes_are_right_on_every_member) {
         }
         EXPECT(is_right);
       }
+    });
+  }
+}
+
+// The sizes of steps depend on the operation. Large and small operations follow each other without waits.
+MTL_TEST(large_operations_take_whole_buffers_between_small_ones) {
+  for (const int size : {2, 3}) {
+    const local::GroupLayout layout = local::LocalCommunicator::layout_of(size, {});
+    EXPECT(layout.small_chunk_bytes < layout.buffer_bytes);
+    ThreadedGroup threads(size, 0);
+    threads.run([&](int member) {
+      const size_t members = static_cast<size_t>(size), part = (size_t{8} << 20) / sizeof(float) / members + 7;
+      std::vector<float> first = numbers(40'000, member), last = first, own = numbers(part, member);
+      std::vector<float> all(part * members), sums(part), whole = numbers(part * members, member), reduced = whole;
+      const std::vector<std::pair<OperationKind, std::array<std::vector<float>*, 2>>> operations = {
+          {OperationKind::kAllReduce, {&first, &first}}, {OperationKind::kAllGather, {&own, &all}},
+          {OperationKind::kReduceScatter, {&whole, &sums}}, {OperationKind::kAllReduce, {&reduced, &reduced}},
+          {OperationKind::kAllReduce, {&last, &last}}};
+      std::vector<Group::Work> works;
+      for (const auto& [kind, operands] : operations) {
+        works.push_back(threads.group(member).start(request_of(kind, operands[0], operands[1])));
+      }
+      for (Group::Work& work : works) EXPECT(succeeded(work.wait()));
+      const auto sum_at = [&](size_t index) {
+        return static_cast<float>(members * (index % 97) + 100 * (members * (members - 1) / 2));
+      };
+      bool is_right = first == last;
+      for (size_t index = 0; index < first.size(); ++index) is_right = is_right && first[index] == sum_at(index);
+      for (size_t index = 0; index < all.size(); ++index) {
+        const size_t from = index / part;
+        is_right = is_right && all[index] == static_cast<float>(index % part % 97 + 100 * from) && reduced[index] == sum_at(index);
+      }
+      for (size_t index = 0; index < part; ++index) {
+        is_right = is_right && sums[index] == sum_at(part * static_cast<size_t>(member) + index);
+      }
+      EXPECT(is_right);
     });
   }
 }

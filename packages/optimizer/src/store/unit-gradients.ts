@@ -11,14 +11,18 @@ import type { UnitBucket, UnitLayout } from './unit-layout.js';
 interface PendingReduction {
   readonly work: Work;
   readonly gradients: WholeGradients;
-  readonly sums: Tensor;
+  /** The gradients of this rank, until no rank needs them. */
+  readonly whole: Tensor;
+  /** The sums that are added to this rank's slice; undefined if they are written to the slice. */
+  readonly sums: Tensor | undefined;
 }
 
 /**
  * The main gradients of units. Each rank keeps a slice of their sums. Complete gradients have memory from the
  * first access in a backward pass until the unit is released after all its operations. Then, in every
- * micro-batch, they are reduce-scattered and added to the slices. At most one reduction is in progress while
- * the next unit computes.
+ * micro-batch, they are reduce-scattered and added to the slices. The first sums of a step are written to the
+ * slices, which saves setting the slices to zero. At most one reduction is in progress while the next unit
+ * computes.
  */
 export class UnitGradients implements StoredGradients {
   readonly #layout: UnitLayout;
@@ -80,6 +84,7 @@ export class UnitGradients implements StoredGradients {
       if (gradients.isReady || gradients.hasMemory) this.#startReduction(gradients);
     }
     this.#finishReduction();
+    for (const gradients of this.#gradients) gradients.clearUnwritten();
   }
 
   /** Gathers the buckets with the parameters one after the other, as they are taken. */
@@ -93,9 +98,9 @@ export class UnitGradients implements StoredGradients {
     return new GatheredGradients(shared, { group: this.#group, readSlice: (slice) => this.gradient(slice) });
   }
 
+  /** Forgets the sums: the slices are written anew. */
   clear(): void {
-    for (const gradients of this.#gradients) gradients.free();
-    this.#slices.zero();
+    for (const gradients of this.#gradients) gradients.clear();
   }
 
   dispose(): void {
@@ -106,7 +111,7 @@ export class UnitGradients implements StoredGradients {
     } catch {
       // an error here would hide the error that ends the run
     }
-    pending?.sums.dispose();
+    for (const tensor of [pending?.sums, pending?.whole]) tensor?.dispose();
     for (const gradients of this.#gradients) gradients.dispose();
     this.#slices.dispose();
   }
@@ -119,12 +124,15 @@ export class UnitGradients implements StoredGradients {
     this.#finishReduction();
     const whole = gradients.takeWhole();
     this.#hook(whole);
+    const sums = gradients.beginSums() ? undefined : this.#viewOwnSlice(whole);
+    const work = this.#group.reduceScatter({ output: sums ?? gradients.shard, input: whole });
+    this.#pending = { work, gradients, whole, sums };
+  }
+
+  #viewOwnSlice(whole: Tensor): Tensor {
     const { rank, size } = this.#group;
     const { start, end } = takeSlice({ start: 0, end: whole.size }, rank, size);
-    const sums = whole.view({ offset: start, shape: [end - start] });
-    const work = this.#group.reduceScatter({ output: sums, input: whole });
-    whole.dispose();
-    this.#pending = { work, gradients, sums };
+    return whole.view({ offset: start, shape: [end - start] });
   }
 
   #finishReduction(): void {
@@ -132,9 +140,10 @@ export class UnitGradients implements StoredGradients {
     if (pending === undefined) return;
     this.#pending = undefined;
     const { shard } = pending.gradients;
+    using _ = pending.whole;
     using sums = pending.sums;
     pending.work.wait();
-    add({ output: shard, left: shard, right: sums });
+    if (sums !== undefined) add({ output: shard, left: shard, right: sums });
   }
 }
 
@@ -147,6 +156,8 @@ class WholeGradients {
   #whole: Tensor | undefined;
   #views: readonly Tensor[] = [];
   #isReady = false;
+  /** True if the slice has sums of the step. */
+  #hasSums = false;
 
   constructor(bucket: UnitBucket, shard: Tensor) {
     this.#bucket = bucket;
@@ -175,6 +186,26 @@ class WholeGradients {
     for (const { parameter } of this.#bucket.ranges) parameter.keepGradient();
     this.#forget();
     return whole;
+  }
+
+  /**
+   * Returns true for the first sums of a step, which are written over the slice, and false for all others.
+   */
+  beginSums(): boolean {
+    const isFirst = !this.#hasSums;
+    this.#hasSums = true;
+    return isFirst;
+  }
+
+  /** Sets the slice to zero if no gradients of the step have been reduced. */
+  clearUnwritten(): void {
+    if (this.beginSums()) this.shard.zero();
+  }
+
+  /** Frees the gradients, and lets the next sums be written over the slice. */
+  clear(): void {
+    this.free();
+    this.#hasSums = false;
   }
 
   free(): void {

@@ -15,6 +15,7 @@ struct GroupHeader {
   Segment::Prefix prefix;
   uint32_t size;
   uint64_t buffer_bytes;                         // the size of each buffer; a member has several
+  uint64_t small_chunk_bytes;                    // see GroupLayout
   alignas(64) std::atomic<uint64_t> arrivals;    // the number of arrivals so far, over all members and steps
   SharedWord round;                              // advances when all members have arrived
 };
@@ -53,6 +54,7 @@ struct Mailbox {
 struct GroupLayout {
   int size;
   uint64_t buffer_bytes;
+  uint64_t small_chunk_bytes;  // at most this part of a buffer is used in a step, except by large operations
 
   // The slices of a chunk end at multiples of a cache line, so the largest slice can exceed its share by one
   // line.

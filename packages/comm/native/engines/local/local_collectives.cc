@@ -10,6 +10,11 @@ namespace {
 // saves more time than the additional bytes cost.
 constexpr uint64_t kSmallBytes = 1024;
 
+// From this size on, a step transfers a whole buffer. Gradients and parameters of this size are usually
+// transferred on the lanes' threads while the programs compute. There, a step costs every member two changes
+// of threads.
+constexpr uint64_t kLargeBytes = 8 * 1024 * 1024;
+
 const char* at(const void* base, uint64_t bytes) { return static_cast<const char*>(base) + bytes; }
 char* at(void* base, uint64_t bytes) { return static_cast<char*>(base) + bytes; }
 
@@ -18,12 +23,16 @@ char* at(void* base, uint64_t bytes) { return static_cast<char*>(base) + bytes; 
 LocalCommunicator::Plan LocalCommunicator::plan_of(const Operation& operation) const {
   const uint64_t members = static_cast<uint64_t>(size_);
   const uint64_t element = size_of(operation.description.dtype);
+  const uint64_t num_inputs = operation.kind == OperationKind::kAllGather ? members : 1;
+  const bool is_large =
+      operation.parts == nullptr && num_inputs * operation.description.count * element >= kLargeBytes;
+  const uint64_t step_bytes = is_large ? layout_.buffer_bytes : layout_.small_chunk_bytes;
   Plan plan;
   plan.count = operation.description.count;
-  plan.chunk = layout_.buffer_bytes / element;
+  plan.chunk = step_bytes / element;
   if (operation.kind == OperationKind::kReduceScatter || operation.kind == OperationKind::kAllToAll) {
     plan.count /= members;  // each part is divided, and a step has one slice for each member
-    plan.chunk = layout_.buffer_bytes / (element * members);
+    plan.chunk = step_bytes / (element * members);
   }
   if (operation.parts != nullptr) {
     plan.is_known = false;

@@ -12,10 +12,11 @@ constexpr int64_t kLookNs = 50 * kMillisecond;
 }  // namespace
 
 GroupLayout LocalCommunicator::layout_of(int size, const LocalOptions& options) {
+  if (options.buffer_bytes != 0) return {size, options.buffer_bytes, options.buffer_bytes};
   // If each rank has a core, chunks fit into the second-level cache. With more ranks than cores, a step costs
   // every member a time slice, so steps are fewer and larger.
-  const uint64_t chosen = options.has_core_for_each ? 128 * 1024 : 1024 * 1024;
-  return {size, options.buffer_bytes == 0 ? chosen : options.buffer_bytes};
+  const uint64_t buffer_bytes = 1024 * 1024;
+  return {size, buffer_bytes, options.has_core_for_each ? 128 * 1024 : buffer_bytes};
 }
 
 Status LocalCommunicator::create(const GroupIdentity& group, const LocalOptions& options,
@@ -30,6 +31,7 @@ Status LocalCommunicator::create(const GroupIdentity& group, const LocalOptions&
   GroupHeader* header = static_cast<GroupHeader*>(segment.data());
   header->size = static_cast<uint32_t>(layout.size);
   header->buffer_bytes = layout.buffer_bytes;
+  header->small_chunk_bytes = layout.small_chunk_bytes;
   communicator->reset(new LocalCommunicator(group, options, std::move(segment), layout));
   return ok_status();
 }
@@ -39,7 +41,7 @@ Status LocalCommunicator::open(const GroupIdentity& group, const LocalOptions& o
   Segment segment;
   MTL_RETURN_IF_ERROR(Segment::open(address, &segment));
   const GroupHeader* header = static_cast<const GroupHeader*>(segment.data());
-  const GroupLayout layout{group.size(), header->buffer_bytes};
+  const GroupLayout layout{group.size(), header->buffer_bytes, header->small_chunk_bytes};
   if (static_cast<int>(header->size) != group.size() || layout.total_bytes() != address.bytes) {
     return error_status("MTL_SEGMENT", "group %s has %d members here and %u in shared memory", group.name.c_str(),
                         group.size(), header->size);

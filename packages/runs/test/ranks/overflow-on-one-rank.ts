@@ -1,14 +1,20 @@
 import type { World } from '@mtl/comm';
 import { configure, type RunOptions } from '@mtl/configuration';
 import type { GptStage } from '@mtl/models';
+import type { ParameterStore } from '@mtl/optimizer';
+import { faultyWorld } from '../../parity/faulty-world.mjs';
 import { openTraining } from '../../src/index.js';
 
 export interface OverflowCase {
   readonly options: RunOptions;
   /** The steps in which one gradient overflows. */
   readonly iterations: readonly number[];
-  /** The stage with the overflow, on its first tensor- and data-parallel rank. */
+  /** The stage with the overflow, on its first tensor-parallel rank. */
   readonly stage: number;
+  /** The data-parallel rank with the overflow. Default: 0. */
+  readonly dataParallelRank?: number;
+  /** A fault of the communication (`faultyWorld`). Default: none. */
+  readonly fault?: string;
 }
 
 /** A step as a rank saw it. */
@@ -30,18 +36,18 @@ export default async (world: World, all: readonly OverflowCase[]): Promise<Obser
 
 async function observe(
   world: World,
-  { options, iterations, stage: where }: OverflowCase,
+  { options, iterations, stage: where, dataParallelRank = 0, fault }: OverflowCase,
 ): Promise<ObservedStep[]> {
   const configuration = configure(options, { worldSize: world.size });
   const training = await openTraining({
     configuration,
     corpusDirectory: 'never-used',
     stream: { write: () => true, isTTY: false },
-    world: world.size === 1 ? undefined : world,
+    world: world.size === 1 ? undefined : fault === undefined ? world : faultyWorld(world, fault),
     local: { rank: world.rank, size: world.size },
   });
   try {
-    const { part, trainer, processes } = training;
+    const { part, trainer, processes, optimizer } = training;
     const { tp, dp, pp } = processes.coordinates;
     // the recipe's stages are a GPT's
     const [stage] = part.stages.values() as Iterable<GptStage>;
@@ -51,12 +57,13 @@ async function observe(
       // the gradient is of a layer's own weight, so that no other stage holds it and no boundary tensor
       // carries it
       const gradient = stage!.blocks[0]!.parameters[0]!.mainGradient;
-      if (happens && pp === where && tp === 0 && dp === 0) {
+      if (happens && pp === where && tp === 0 && dp === dataParallelRank) {
         gradient.write(new Float32Array(gradient.size).fill(Number.POSITIVE_INFINITY));
       }
       return backwardInput(call);
     };
-    const values = (): string => part.parameters.map(({ data }) => data.toArray().join()).join();
+    // every value is in a range that some rank owns
+    const values = (): string => optimizer.stores.map(readOwned).join();
     const steps: ObservedStep[] = [];
     let before = values();
     for await (const { iteration, skipped, lossScale, loss, gradNorm } of trainer) {
@@ -69,4 +76,14 @@ async function observe(
   } finally {
     await training.close();
   }
+}
+
+/** Returns the model's values that this rank updates. */
+function readOwned(store: ParameterStore): string {
+  return store.owned
+    .map((range) => {
+      using values = store.model(range);
+      return values.toArray().join();
+    })
+    .join();
 }

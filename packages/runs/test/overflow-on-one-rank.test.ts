@@ -6,7 +6,7 @@ import type { RunOptions } from '@mtl/configuration';
 import { mergeOptions } from '@mtl/configuration/testing/merge-options';
 import { rankThreads } from '@mtl/tooling/typescript-threads';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { ObservedStep, OverflowCase } from './ranks/overflow-in-one-stage.js';
+import type { ObservedStep, OverflowCase } from './ranks/overflow-on-one-rank.js';
 import { preparedCorpus } from './support/prepared-corpus.js';
 import { tolerances } from './support/training-runs.js';
 
@@ -51,7 +51,7 @@ async function observe(worldSize: number, each: Omit<OverflowCase, 'iterations'>
     worldSize,
     argument,
     timeoutMs: 60_000,
-    ...rankThreads(new URL('./ranks/overflow-in-one-stage.ts', import.meta.url)),
+    ...rankThreads(new URL('./ranks/overflow-on-one-rank.ts', import.meta.url)),
   });
   return ranks.map(([steps]) => steps!);
 }
@@ -83,21 +83,50 @@ describe('an overflow in one stage of a pipeline', () => {
       }),
     },
   ])('is one of all: stage $stage, $options', async ({ worldSize, stage, options }) => {
-    const ranks = await observe(worldSize, { options, stage });
-    for (const steps of ranks) {
-      expect(steps.map(({ skipped }) => skipped)).toEqual([false, true, false, true, false, false]);
-      expect(steps.map(({ changed }) => changed)).toEqual([true, false, true, false, true, true]);
-      const scales = [1, 1, 1, 1, 0.5, 0.5].map((factor) => factor * initialScale);
-      expect(steps.map(({ lossScale }) => lossScale)).toEqual(scales);
-      // metrics cover the global batch on every rank
-      expect(steps.map(({ loss }) => loss)).toEqual(ranks[0]!.map(({ loss }) => loss));
-      // float16 has three bits more than bfloat16, whose bounds between layouts are used here
-      steps.forEach(({ loss, gradientNorm, skipped }, index) => {
-        expect(Math.abs(loss / alone[index]!.loss - 1)).toBeLessThan(tolerances.bf16.loss);
-        if (skipped) expect(gradientNorm).toBe(Number.POSITIVE_INFINITY);
-        else
-          expect(Math.abs(gradientNorm / alone[index]!.gradientNorm - 1)).toBeLessThan(tolerances.bf16.norm);
-      });
-    }
+    expectOverflowOfAll(await observe(worldSize, { options, stage }));
   });
 });
+
+describe('an overflow on one rank of two instances', () => {
+  const stores = ['optim', 'optim_grads', 'optim_grads_params'] as const;
+  // both ranks are the second one of their instance; the norm counts the first instance alone
+  it.each(stores.flatMap((store) => [1, 3].map((rank) => [store, rank] as const)))(
+    'is one of both instances: %s, rank %i',
+    async (store, dataParallelRank) => {
+      expectOverflowOfAll(await observe(4, { options: inInstances(store), stage: 0, dataParallelRank }));
+    },
+  );
+
+  it('would stay in its instance without sums over instances', async () => {
+    const fault = { fault: 'drop-instance-sums', dataParallelRank: 3 };
+    const ranks = await observe(4, { options: inInstances('optim_grads_params'), stage: 0, ...fault });
+    expect(() => expectOverflowOfAll(ranks)).toThrow();
+    // the first instance takes the step, which the second one cannot take
+    expect(ranks.map(([, step]) => step!.skipped)).toEqual([false, false, false, false]);
+  });
+});
+
+/** Four data-parallel ranks in two instances. */
+function inInstances(
+  dataParallelShardingStrategy: NonNullable<RunOptions['layout']>['dataParallelShardingStrategy'],
+): RunOptions {
+  return { layout: { dataParallelShardingStrategy, numDistributedOptimizerInstances: 2 } };
+}
+
+/** Checks that all ranks skip the steps with an overflow, and otherwise learn as one process does. */
+function expectOverflowOfAll(ranks: readonly ObservedStep[][]): void {
+  for (const steps of ranks) {
+    expect(steps.map(({ skipped }) => skipped)).toEqual([false, true, false, true, false, false]);
+    expect(steps.map(({ changed }) => changed)).toEqual([true, false, true, false, true, true]);
+    const scales = [1, 1, 1, 1, 0.5, 0.5].map((factor) => factor * initialScale);
+    expect(steps.map(({ lossScale }) => lossScale)).toEqual(scales);
+    // metrics cover the global batch on every rank
+    expect(steps.map(({ loss }) => loss)).toEqual(ranks[0]!.map(({ loss }) => loss));
+    // float16 has three bits more than bfloat16, whose bounds between layouts are used here
+    steps.forEach(({ loss, gradientNorm, skipped }, index) => {
+      expect(Math.abs(loss / alone[index]!.loss - 1)).toBeLessThan(tolerances.bf16.loss);
+      if (skipped) expect(gradientNorm).toBe(Number.POSITIVE_INFINITY);
+      else expect(Math.abs(gradientNorm / alone[index]!.gradientNorm - 1)).toBeLessThan(tolerances.bf16.norm);
+    });
+  }
+}
