@@ -173,7 +173,7 @@ MTL_TEST(races_between_ranks_that_abort) {
   }
 }
 
-// The way of a failure to a rank that waits for memory on the board: abort state, board, watchdog, abort state.
+// The way of a failure to a rank that waits: abort state, board, watchdog, abort state.
 MTL_TEST(races_between_an_abort_and_the_ranks_that_wait) {
   for (const int size : kSizes) {
     ThreadedBoards boards(size);

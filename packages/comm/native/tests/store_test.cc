@@ -168,7 +168,13 @@ MTL_TEST(store_of_ranks_that_ask_at_once) {
         failure.code = "MTL_NAN";
         failure.message = "the loss is not a number";
         failure.rank = 0;
+        std::thread asking([&] {
+          int64_t number;
+          while (own.client->add("noise", 1, &number).ok()) {
+          }
+        });
         own.job.abort(failure);
+        asking.join();
       });
     }
     for (std::thread& thread : threads) thread.join();

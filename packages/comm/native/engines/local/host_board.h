@@ -32,8 +32,8 @@ class HostBoard {
   // Returns the process id of a rank (an index into ranks()) that has joined.
   int pid_of(int index) const;
 
-  // Announces a segment of this process under a key, for ever: a place that was given to another segment could
-  // change while a rank copies its address. The readers of the segment can compute the key.
+  // Announces a segment of this process under a key, for ever: a place that was given to another segment
+  // could change while a rank copies its address. The readers of the segment can compute the key.
   Status publish(uint64_t key, const SegmentAddress& address);
   // Waits until the rank has announced a segment under `key`. `what` is the segment's name in errors. Returns
   // MTL_RANK_LEFT if the rank has left the job without announcing it.

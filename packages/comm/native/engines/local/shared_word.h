@@ -12,8 +12,8 @@
 namespace mtl::comm::local {
 
 // The four accesses of waking and sleeping are sequentially consistent, which release and acquire cannot
-// replace: a waker changes `value` and then reads `sleepers`, a sleeper changes `sleepers` and then the system
-// reads `value`, and one of the two must see the change of the other.
+// replace: a waker changes `value` and then reads `sleepers`, a sleeper changes `sleepers` and then the
+// system reads `value`, and one of the two must see the change of the other.
 struct alignas(64) SharedWord {
   std::atomic<uint32_t> value{0};
   std::atomic<uint32_t> sleepers{0};  // a process killed while asleep stays counted, which costs needless wake-ups
