@@ -61,7 +61,15 @@ export function otherPackages({ tarballs, folder }) {
   const project = mkdtempSync(join(folder, 'project-'));
   try {
     writeFileSync(join(project, 'package.json'), '{ "private": true }\n');
-    const flags = ['--ignore-scripts', '--no-audit', '--no-fund', '--package-lock-only', '--prefer-offline'];
+    // --force: platform packages of other machines are listed, too
+    const flags = [
+      '--ignore-scripts',
+      '--no-audit',
+      '--no-fund',
+      '--package-lock-only',
+      '--prefer-offline',
+      '--force',
+    ];
     runStep('npm', ['install', ...flags, ...tarballs], { cwd: project });
     const { packages } = JSON.parse(readFileSync(join(project, 'package-lock.json'), 'utf8'));
     const wanted = Object.entries(packages)

@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process';
 import { copyFileSync, existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -14,12 +15,14 @@ const linkerFlags = `-static-libstdc++ -Wl,--gc-sections -Wl,--version-script=${
 
 /**
  * The requirements for each kind of platform package: libraries that are linked statically, CMake options
- * (`cudaOptions` if the CUDA packages are also released), and files to add next to the built file.
+ * (`cudaOptions` if the CUDA packages are also released), and files to add next to the built file. On arm64
+ * the kernels multiply all matrices themselves, and ranks have no GPUs.
  */
 const parts = {
   kernels: {
     libraries: [portableOneDnn],
     options: ['-DMTL_INSTRUCTION_SETS=all'],
+    onArm64: { libraries: [], options: ['-DMTL_INSTRUCTION_SETS=all', '-DMTL_ONEDNN=OFF'] },
     built: ['mtl_kernels.node'],
     // the compiler's archive of libgomp is not position independent, so it cannot be linked into a shared
     // library
@@ -30,6 +33,7 @@ const parts = {
     options: ['-DMTL_INSTRUCTION_SETS=all'],
     // NCCL is opened at run time, so the build needs only its headers
     cudaOptions: ['-DMTL_REQUIRED_ENGINES=nccl'],
+    onArm64: { cudaOptions: [] },
     built: ['mtl_comm.node', 'libmtl_comm_gloo.so'],
     ofCompiler: [],
   },
@@ -43,7 +47,26 @@ const parts = {
   },
 };
 
-const compiler = process.env.CXX ?? 'c++';
+/** The cross compiler of a processor that this machine does not have, with the options that CMake needs. */
+const crossCompilers = {
+  arm64: {
+    compiler: 'aarch64-linux-gnu-g++',
+    options: [`-DCMAKE_TOOLCHAIN_FILE=${fileURLToPath(new URL('../native/arm64.cmake', import.meta.url))}`],
+  },
+};
+
+/**
+ * Returns the compiler for a processor. `cached` is the folder below `cache` for what it compiles.
+ *
+ * @throws Error with the Debian package to install, if the compiler is missing
+ */
+function findCompiler({ cpu, cache }) {
+  if (cpu === process.arch) return { compiler: process.env.CXX ?? 'c++', options: [], cached: cache };
+  const { compiler, options } = crossCompilers[cpu];
+  if (spawnSync(compiler, ['--version']).status !== 0)
+    throw new Error(`${compiler} was not found: sudo apt-get install g++-aarch64-linux-gnu`);
+  return { compiler, options, cached: join(cache, cpu) };
+}
 
 /** Returns the licences of what GCC's runtime libraries bring into every package. */
 function runtimeLicenses() {
@@ -79,7 +102,7 @@ function cudaLicenses() {
  * all checkouts that use the same cache. `withCuda`: true if everything for GPUs must be built, too.
  */
 export function buildPlatformPackage({ root, cache, platform, withCuda }) {
-  const { name, directory, part, packageOf } = platform;
+  const { name, directory, part, packageOf, cpu } = platform;
   const {
     libraries,
     options,
@@ -88,15 +111,16 @@ export function buildPlatformPackage({ root, cache, platform, withCuda }) {
     ofCompiler,
     licenses = () => ({}),
     ifNotBuilt,
-  } = parts[part];
-  mkdirSync(cache, { recursive: true });
-  const linked = libraries.map((library) => library(cache));
-  const build = join(root, '.cache', 'release', `${part}-addon`);
+  } = { ...parts[part], ...(cpu === 'arm64' ? parts[part].onArm64 : {}) };
+  const { compiler, options: ofCompilation, cached } = findCompiler({ cpu, cache });
+  mkdirSync(cached, { recursive: true });
+  const linked = libraries.map((library) => library(cached, ofCompilation));
+  const build = join(root, '.cache', 'release', `${part}-${cpu}-addon`);
   runStep(
     process.execPath,
     [
       join(root, 'tooling', 'native', 'build-native.mjs'),
-      ...['--build-dir', build],
+      ...['--build-dir', build, ...ofCompilation],
       ...linked.flatMap(({ cmakeOptions }) => cmakeOptions),
       ...options,
       ...(withCuda ? cudaOptions : []),

@@ -15,6 +15,7 @@ const ofEveryMachine = [
   'librt.so.1',
   'libgcc_s.so.1',
   'ld-linux-x86-64.so.2',
+  'ld-linux-aarch64.so.1',
 ];
 /** Versions of libgomp, which is bundled, and of libgcc, which have not changed for ten years. */
 const ofKnownLibraries = new Set(['GOMP', 'OMP', 'GCC']);

@@ -13,16 +13,16 @@ function folders(root) {
 
 /**
  * Returns the platform packages of the checkout `root`, each as { name, directory, manifest, part, packageOf,
- * isAddon }. `part` names the content: kernels or comm for the addon of this package, or kernels-cuda.
- * `packageOf` is the folder in packages/ that contains the sources.
+ * isAddon, cpu }. `part` names the content: kernels or comm for the addon of this package, or kernels-cuda.
+ * `packageOf` is the folder in packages/ that contains the sources, `cpu` the processor as Node.js names it.
  */
 export function platformFolders(root) {
   return folders(root)
     .filter(({ manifest }) => manifest.os !== undefined)
     .map(({ directory, manifest }) => {
-      const [, part] = /^@mtl\/([\w-]+)-\w+-\w+$/.exec(manifest.name);
+      const [, part, cpu] = /^@mtl\/([\w-]+)-\w+-(\w+)$/.exec(manifest.name);
       const [packageOf] = part.split('-');
-      return { name: manifest.name, directory, manifest, part, packageOf, isAddon: part === packageOf };
+      return { name: manifest.name, directory, manifest, part, packageOf, isAddon: part === packageOf, cpu };
     });
 }
 
@@ -36,11 +36,20 @@ export function portableFolders(root) {
     .map(({ directory, manifest }) => ({ name: manifest.name, directory, manifest }));
 }
 
-/** Returns the platform packages for this machine. */
-export function platformFoldersHere(root) {
+/** Returns the platform packages for machines with this machine's system and the processor `arch`. */
+export function platformFoldersFor(root, arch) {
   return platformFolders(root).filter(
-    ({ manifest: { os, cpu } }) => os.includes(process.platform) && cpu.includes(process.arch),
+    ({ manifest: { os }, cpu }) => os.includes(process.platform) && cpu === arch,
   );
+}
+
+/** Returns the platform packages for this machine. */
+export const platformFoldersHere = (root) => platformFoldersFor(root, process.arch);
+
+/** Returns the platform packages that this machine can compile: its own, and by cross compilers others. */
+export function platformFoldersToBuild(root) {
+  const others = process.arch === 'x64' ? ['arm64'] : [];
+  return [process.arch, ...others].flatMap((arch) => platformFoldersFor(root, arch));
 }
 
 /**

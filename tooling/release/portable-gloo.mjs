@@ -5,11 +5,11 @@ import { buildLibrary } from './build-library.mjs';
 const options = ['REDIS', 'IBVERBS', 'NCCL', 'CUDA', 'MPI', 'LIBUV'].map((part) => `-DUSE_${part}=OFF`);
 
 /**
- * Builds Gloo for the addon of @mtl/comm. Also returns the options with which the addon's CMakeLists.txt
- * finds this build.
+ * Builds Gloo for the addon of @mtl/comm, with CMake's options for another processor in `ofCompilation`. Also
+ * returns the options with which the addon's CMakeLists.txt finds this build.
  */
-export function portableGloo(directory) {
-  const listOptions = () => options;
+export function portableGloo(directory, ofCompilation) {
+  const listOptions = () => [...options, ...ofCompilation];
   // this version of Gloo is from 2025; the tests of @mtl/comm ran with this version and with the version in
   // Debian 12
   const { folder, prefix, version } = buildLibrary({

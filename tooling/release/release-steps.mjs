@@ -14,7 +14,7 @@ import { checkPlatformPackage } from './check-platform-package.mjs';
 import {
   addonFoldersHere,
   platformFolders,
-  platformFoldersHere,
+  platformFoldersToBuild,
   portableFolders,
 } from './platform-folders.mjs';
 import { publishOrder } from './publish-order.mjs';
@@ -24,7 +24,7 @@ import { runStep } from './run-step.mjs';
 const isDry = process.argv.includes('--dry-run');
 const withCuda = !process.argv.includes('--without-cuda');
 /** The platform packages of this release. */
-const platformsHere = () => (withCuda ? platformFoldersHere(root) : addonFoldersHere(root));
+const platformsHere = () => platformFoldersToBuild(root).filter(({ isAddon }) => withCuda || isAddon);
 const cache = process.env.MTL_RELEASE_CACHE ?? join(root, '.cache', 'release');
 const env = toolEnvironment();
 const tarballs = join(root, '.cache', 'tarballs');

@@ -49,7 +49,7 @@ describe('platform packages', () => {
   );
 
   it('are refused with a manifest that is wrong', () => {
-    const [{ manifest, name }] = platforms;
+    const [{ manifest, name }] = platformFoldersHere(root);
     const wrong = { ...manifest, os: ['darwin'], cpu: undefined, libc: undefined, version: '0.0.1' };
     wrong.scripts = { postinstall: 'node install.js' };
     wrong.dependencies = { other: '1.0.0' };

@@ -131,6 +131,57 @@ MTL_TEST(store_keys) {
   EXPECT(server->failure().ok() && !first.job.is_aborted());
 }
 
+// Ranks and the threads of each rank use the store at once; then one fails while the others wait for a key.
+MTL_TEST(store_of_ranks_that_ask_at_once) {
+  for (const int size : {2, 3, 4}) {
+    auto server = start(server_options(size));
+    const auto key = [](int rank, int round) { return std::to_string(rank) + "/" + std::to_string(round); };
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < size; ++rank) {
+      threads.emplace_back([&, rank] {
+        Rank own(rank);
+        EXPECT(succeeded(StoreClient::connect(&own.job, client_options(*server, size), &own.client)));
+        constexpr int kRounds = 20;
+        std::thread reader([&] {
+          for (int round = 0; round < kRounds; ++round) {
+            for (int other = 0; other < size; ++other) {
+              std::string value;
+              EXPECT(succeeded(own.client->get(key(other, round), kLongNs, &value)) && value == key(round, other));
+            }
+          }
+        });
+        int64_t sum = 0;
+        for (int round = 0; round < kRounds; ++round) {
+          EXPECT(succeeded(own.client->set(key(rank, round), key(round, rank))));
+          EXPECT(succeeded(own.client->add("all", 1, &sum)) && sum > round);
+        }
+        reader.join();
+        EXPECT(succeeded(own.client->add("ready", 1, &sum)));
+        if (sum == size) EXPECT(succeeded(own.client->set("complete", "")));
+        std::string value;
+        if (rank > 0) {
+          EXPECT(failed_with(own.client->get("never", kLongNs, &value), "MTL_NAN"));
+          return;
+        }
+        EXPECT(succeeded(own.client->get("complete", kLongNs, &value)));
+        Failure failure;
+        failure.code = "MTL_NAN";
+        failure.message = "the loss is not a number";
+        failure.rank = 0;
+        std::thread asking([&] {
+          int64_t number;
+          while (own.client->add("noise", 1, &number).ok()) {
+          }
+        });
+        own.job.abort(failure);
+        asking.join();
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT(server->wait_until_left(kLongNs) && failed_with(server->failure(), "MTL_NAN"));
+  }
+}
+
 MTL_TEST(store_limits_of_keys_and_bytes) {
   ServerOptions options = server_options(1);
   options.max_keys = 2;

@@ -93,6 +93,10 @@ Status HostBoard::open(JobState* job, std::vector<int> ranks, const SegmentAddre
   return ok_status();
 }
 
+std::unique_ptr<HostBoard> HostBoard::borrow(JobState* job, std::vector<int> ranks, const HostBoard& first) {
+  return std::unique_ptr<HostBoard>(new HostBoard(job, std::move(ranks), Segment::borrow(first.segment_)));
+}
+
 HostBoard::HostBoard(JobState* job, std::vector<int> ranks, Segment segment)
     : job_(job),
       ranks_(std::move(ranks)),
@@ -160,12 +164,6 @@ Status HostBoard::publish(uint64_t key, const SegmentAddress& address) {
     return ok_status();
   }
   return error_status("MTL_GROUP", "more than %d groups that this rank is the first member of", kMaxPublished);
-}
-
-void HostBoard::withdraw(uint64_t key) {
-  for (Published& place : layout_->members[own_].published) {
-    if (place.key.load() == key) place.key.store(0);
-  }
 }
 
 Status HostBoard::find(int index, uint64_t key, const char* what, int64_t timeout_ns, SegmentAddress* address) {

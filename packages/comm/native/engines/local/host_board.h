@@ -17,6 +17,9 @@ class HostBoard {
   static Status create(JobState* job, std::vector<int> ranks, std::unique_ptr<HostBoard>* board);
   static Status open(JobState* job, std::vector<int> ranks, const SegmentAddress& address,
                      std::unique_ptr<HostBoard>* board);
+  // Creates the board of another rank in the process of `first`, which must live longer. Both boards use one
+  // mapping, so that a race detector sees all accesses to the same addresses.
+  static std::unique_ptr<HostBoard> borrow(JobState* job, std::vector<int> ranks, const HostBoard& first);
   ~HostBoard();
 
   const SegmentAddress& address() const { return segment_.address(); }
@@ -29,10 +32,9 @@ class HostBoard {
   // Returns the process id of a rank (an index into ranks()) that has joined.
   int pid_of(int index) const;
 
-  // Announces a segment of this process under a key, or withdraws the segment. Its readers can compute the
-  // key.
+  // Announces a segment of this process under a key, for ever: a place that was given to another segment
+  // could change while a rank copies its address. The readers of the segment can compute the key.
   Status publish(uint64_t key, const SegmentAddress& address);
-  void withdraw(uint64_t key);
   // Waits until the rank has announced a segment under `key`. `what` is the segment's name in errors. Returns
   // MTL_RANK_LEFT if the rank has left the job without announcing it.
   Status find(int index, uint64_t key, const char* what, int64_t timeout_ns, SegmentAddress* address);

@@ -11,6 +11,9 @@
 
 namespace mtl::comm::local {
 
+// The four accesses of waking and sleeping are sequentially consistent, which release and acquire cannot
+// replace: a waker changes `value` and then reads `sleepers`, a sleeper changes `sleepers` and then the
+// system reads `value`, and one of the two must see the change of the other.
 struct alignas(64) SharedWord {
   std::atomic<uint32_t> value{0};
   std::atomic<uint32_t> sleepers{0};  // a process killed while asleep stays counted, which costs needless wake-ups
@@ -24,7 +27,8 @@ struct alignas(64) SharedWord {
     if (sleepers.load() > 0) platform::wake_all(&value);
   }
 };
-static_assert(std::atomic<uint32_t>::is_always_lock_free && std::atomic<uint64_t>::is_always_lock_free,
+static_assert(std::atomic<uint32_t>::is_always_lock_free && std::atomic<uint64_t>::is_always_lock_free &&
+                  std::atomic<int32_t>::is_always_lock_free && std::atomic<int64_t>::is_always_lock_free,
               "atomics in shared memory need no lock of one process");
 
 inline void pause_briefly() {
