@@ -7,12 +7,22 @@ import { hostInformation, matmul, setInstructionSet, setNumThreads, Tensor, tidy
 const { addonPath, isWebAssembly, mostThreads, instructionSet } = hostInformation();
 const isRelaxed = instructionSet === 'relaxed_simd';
 
-const compile = (file: string): WebAssembly.Module =>
-  new WebAssembly.Module(readFileSync(join(dirname(addonPath), file)));
+/** The functions of WebAssembly that this file uses. Node's types do not declare them. */
+interface WithWebAssembly {
+  readonly WebAssembly: {
+    readonly Module: {
+      new (bytes: Uint8Array): object;
+      customSections(module: object, name: string): readonly ArrayBuffer[];
+    };
+  };
+}
+
+const { Module } = (globalThis as unknown as WithWebAssembly).WebAssembly;
+const compile = (file: string): object => new Module(readFileSync(join(dirname(addonPath), file)));
 
 /** Returns the features of the engine that a module says it needs, in the section that the linker writes. */
 function listFeatures(file: string): string {
-  const [section] = WebAssembly.Module.customSections(compile(file), 'target_features');
+  const [section] = Module.customSections(compile(file), 'target_features');
   return Buffer.from(section!).toString('latin1');
 }
 

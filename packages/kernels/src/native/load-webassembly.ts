@@ -73,7 +73,8 @@ export function loadWebAssembly({
   try {
     return { addon: loadKernels(path), path, isWebAssembly: true };
   } catch (error) {
-    if (!(error instanceof WebAssembly.CompileError)) throw error;
+    // Node's types do not declare WebAssembly.CompileError
+    if (!(error instanceof Error && error.name === 'CompileError')) throw error;
     const isRelaxed = choice === 'wasm-relaxed';
     return {
       failure: `Node.js ${process.versions.node} does not compile ${path}${isRelaxed ? ', which has relaxed SIMD' : ''}: ${error.message}`,

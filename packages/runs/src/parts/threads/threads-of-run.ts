@@ -77,8 +77,8 @@ export interface ChooseThreadsOptions {
   readonly flopsPerMicroBatch: number;
   /** The number of cores for this process: its share of the host's cores. */
   readonly cores: number;
-  /** The most threads that the kernels have: 1 without shared memory. */
-  readonly mostThreads: number;
+  /** The most threads that the kernels have: 1 without shared memory. By default there is no limit. */
+  readonly mostThreads?: number;
   /**
    * Measures the number of cores that other processes leave free; undefined if this is impossible. Called
    * only if the result matters.
@@ -99,7 +99,8 @@ export interface ThreadChoice {
  * checkpoint, or one thread per `flopsPerThread` of a micro-batch, up to the number of free cores.
  */
 export async function chooseThreads(options: ChooseThreadsOptions): Promise<ThreadChoice> {
-  const { given, recorded, flopsPerMicroBatch, cores, mostThreads, measureFreeCores } = options;
+  const { given, recorded, flopsPerMicroBatch, cores, measureFreeCores } = options;
+  const { mostThreads = Number.POSITIVE_INFINITY } = options;
   if (given !== undefined) return { count: given, reason: 'as --threads says' };
   if (recorded !== undefined && recorded <= Math.min(cores, mostThreads)) {
     return { count: recorded, reason: 'as the checkpoint was trained with, so that results repeat' };
