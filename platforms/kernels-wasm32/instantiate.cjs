@@ -3,8 +3,11 @@ const { instantiateNapiModuleSync } = require('@emnapi/core');
 const { createContext } = require('@emnapi/runtime');
 
 /** Pages of 64 KiB: of the empty module, as its build says, and 4 GiB, the most that 32 bits address. */
+const pageBytes = 65536;
 const initialPages = 256;
 const mostPages = 65536;
+/** In one page less, the C library can address the end of a memory that does not grow. */
+const mostFixedPages = mostPages - 1;
 
 const stackBytes = 1 << 20;
 
@@ -18,16 +21,27 @@ const stackBytes = 1 << 20;
  * @param {(data: { module: WebAssembly.Module, memory: WebAssembly.Memory, stack: number, tls: number }) => void}
  *   options.startThread starts a thread of the pool, which passes the data to runPoolThread
  * @param {(text: string) => void} options.print what the module writes before it aborts
+ * @param {number} [options.memoryBytes] of a module without threads, whose memory does not grow. The system
+ *   provides what is used.
+ * @throws {Error} MTL_OUT_OF_MEMORY if the engine does not reserve the memory
  */
-function instantiateKernels({ module, numProcessors, startThread, print }) {
-  const memory = new WebAssembly.Memory({ initial: initialPages, maximum: mostPages, shared: true });
+function instantiateKernels({
+  module,
+  numProcessors,
+  startThread,
+  print,
+  memoryBytes = mostPages * pageBytes,
+}) {
+  const hasThreads = WebAssembly.Module.exports(module).some(({ name }) => name === 'mtl_run_pool_thread');
+  const memory = hasThreads
+    ? new WebAssembly.Memory({ initial: initialPages, maximum: mostPages, shared: true })
+    : reserveFixedMemory(memoryBytes);
+  const numBytes = hasThreads ? mostPages * pageBytes : memory.buffer.byteLength;
   let exported;
   const reserve = (bytes) => {
     const address = exported.malloc(bytes) >>> 0;
     if (address !== 0) return address;
-    throw Object.assign(new Error(`the 4 GiB of WebAssembly have no ${bytes} bytes left`), {
-      code: 'MTL_OUT_OF_MEMORY',
-    });
+    throw outOfMemory(`the ${formatGiB(numBytes)} of WebAssembly have no ${bytes} bytes left`);
   };
   const mtl = {
     num_processors: () => numProcessors,
@@ -57,6 +71,28 @@ function instantiateKernels({ module, numProcessors, startThread, print }) {
     free: (address) => exported.free(address),
   });
 }
+
+/**
+ * Reserves memory that is not shared. It does not grow, because growth would detach all views, among them
+ * lent memory of tensors.
+ */
+function reserveFixedMemory(bytes) {
+  const pages = Math.min(Math.floor(bytes / pageBytes), mostFixedPages);
+  if (!(pages >= initialPages))
+    throw outOfMemory(`memoryBytes is ${bytes}, expected at least ${initialPages * pageBytes}`);
+  try {
+    return new WebAssembly.Memory({ initial: pages, maximum: pages });
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+    throw outOfMemory(
+      `the engine does not reserve ${formatGiB(pages * pageBytes)} for WebAssembly: give loadKernels less memoryBytes`,
+    );
+  }
+}
+
+const formatGiB = (bytes) => `${Number((bytes / 2 ** 30).toFixed(2))} GiB`;
+
+const outOfMemory = (message) => Object.assign(new Error(message), { code: 'MTL_OUT_OF_MEMORY' });
 
 /** Functions of the addon with typed arrays, and the arguments that are such arrays: read, written. */
 const functionsWithArrays = {

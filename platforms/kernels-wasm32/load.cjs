@@ -8,7 +8,7 @@ const { instantiateKernels } = require('./instantiate.cjs');
 /**
  * Loads the kernels in Node and returns the functions of the addon.
  *
- * @param {string} [path] of the WebAssembly module; by default the one of this package
+ * @param {string} [path] of the WebAssembly module; by default the one of this package with shared memory
  */
 function loadKernels(path = join(__dirname, 'mtl_kernels.wasm')) {
   return instantiateKernels({

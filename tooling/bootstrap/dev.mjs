@@ -74,11 +74,11 @@ export const commands = {
   },
   'build:wasm': {
     about: 'Compiles the kernels to WebAssembly.',
-    takes: '[--package] [-DCMAKE_DEFINITION ...]',
-    help: `Compiles packages/kernels/build/Wasm/mtl_kernels.wasm, which MTL_KERNELS=wasm uses. Needs LLVM 19 with its libraries
-for WebAssembly, which are installed on Debian 12 as root.
+    takes: '[shared] [single] [relaxed] [--package] [-DCMAKE_DEFINITION ...]',
+    help: `Compiles the modules in packages/kernels/build/Wasm that MTL_KERNELS=wasm, wasm-single and wasm-relaxed use: all
+three, or the named ones. Needs LLVM 19 with its libraries for WebAssembly, which are installed on Debian 12 as root.
 
-  --package  Also puts it into platforms/kernels-wasm32, with licences, to be published.`,
+  --package  Puts all three into platforms/kernels-wasm32, with licences, to be published.`,
     prepare: ensurePackages,
     command: 'node tooling/native/build-wasm.mjs',
   },
@@ -102,7 +102,7 @@ with them, in Node and in a page of Chromium.
     prepare: () => {
       builds()();
       const wasm = join(root, 'tooling/native/build-wasm.mjs');
-      if (runCommand(['node', wasm]) !== 0) process.exit(1);
+      if (runCommand(['node', wasm, 'shared']) !== 0) process.exit(1);
     },
     command: 'node tooling/bare-roots/run.mjs',
   },

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
- * npm run dev -- build:wasm [--package]: compiles the kernels to WebAssembly, and with --package puts the
- * module into @mtl/kernels-wasm32.
+ * npm run dev -- build:wasm [shared] [single] [relaxed] [--package]: compiles the kernels to WebAssembly, all
+ * three modules or the named ones, and with --package puts all of them into @mtl/kernels-wasm32.
  */
 import { spawnSync } from 'node:child_process';
 import { copyFileSync, existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -34,24 +34,44 @@ if (missing.length > 0) {
       `on Debian 12: sudo apt-get ${install.join(' ')}`,
     );
 }
+/** The modules, with the instruction sets of each. Plain vectors are for a test of their bits. */
+const modules = {
+  shared: { file: 'mtl_kernels.wasm', instructionSets: 'simd128;plain' },
+  single: { file: 'mtl_kernels_single.wasm', instructionSets: 'simd128' },
+  relaxed: { file: 'mtl_kernels_relaxed.wasm', instructionSets: 'relaxed_simd;simd128' },
+};
 const published = join(root, 'platforms', 'kernels-wasm32');
+const kernels = join(root, 'packages', 'kernels');
 const require = createRequire(join(published, 'package.json'));
 const args = process.argv.slice(2);
-await buildNative({
-  directory: join(root, 'packages', 'kernels'),
-  args: [
-    ...['--build-dir', 'build/Wasm', '-DMTL_INSTRUCTION_SETS=all', '-DMTL_ONEDNN=OFF'],
-    `-DCMAKE_TOOLCHAIN_FILE=${join(root, 'packages/kernels/native/platforms/wasm/toolchain.cmake')}`,
-    `-DEMNAPI_DIR=${dirname(require.resolve('emnapi/package.json'))}`,
-    ...args.filter((each) => each !== '--package'),
-  ],
-});
-if (args.includes('--package')) fillPackage();
+const isPackage = args.includes('--package');
+const named = isPackage ? [] : Object.keys(modules).filter((name) => args.includes(name));
+for (const name of named.length === 0 ? Object.keys(modules) : named) await buildModule(name);
+if (isPackage) fillPackage();
 
-/** Copies the module into its package, with its licences and the record of its sources. */
+/**
+ * Compiles a module in a folder of its own, and copies the module to where the loader looks for all three.
+ */
+async function buildModule(name) {
+  const { file, instructionSets } = modules[name];
+  const folder = name === 'shared' ? 'build/Wasm' : `build/Wasm/${name}`;
+  await buildNative({
+    directory: kernels,
+    args: [
+      ...['--build-dir', folder, `-DMTL_INSTRUCTION_SETS=${instructionSets}`, '-DMTL_ONEDNN=OFF'],
+      `-DCMAKE_TOOLCHAIN_FILE=${join(kernels, 'native/platforms/wasm/toolchain.cmake')}`,
+      `-DMTL_WEBASSEMBLY=${name}`,
+      `-DEMNAPI_DIR=${dirname(require.resolve('emnapi/package.json'))}`,
+      ...args.filter((each) => each !== '--package' && !(each in modules)),
+    ],
+  });
+  if (name !== 'shared') copyFileSync(join(kernels, folder, file), join(kernels, 'build/Wasm', file));
+}
+
+/** Copies the modules into their package, with its licences and the record of its sources. */
 function fillPackage() {
-  const build = join(root, 'packages/kernels/build/Wasm/mtl_kernels.wasm');
-  copyFileSync(build, join(published, 'mtl_kernels.wasm'));
+  for (const { file } of Object.values(modules))
+    copyFileSync(join(kernels, 'build/Wasm', file), join(published, file));
   const licenses = join(published, 'licenses');
   rmSync(licenses, { recursive: true, force: true });
   mkdirSync(licenses);

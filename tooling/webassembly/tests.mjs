@@ -1,22 +1,29 @@
+/** Files of packages/kernels: every operation, random numbers, memory. */
+const ofOperations = [
+  'test/op-cases.test.ts',
+  'test/same-bits.test.ts',
+  'test/pytorch-parity.test.ts',
+  'test/philox.test.ts',
+  'test/not-a-number.test.ts',
+  'test/lent-memory.test.ts',
+  'test/out-of-memory.test.ts',
+  'test/webassembly-modules.test.ts',
+];
+
 /**
  * The tests that run once more with kernels as WebAssembly: a folder, its test files, and for some the names
  * of tests, as a regular expression. What a file tests with several processes is left out: there they are
- * refused. Those for every Node run once more for each version that test:wasm is given.
+ * refused. Those for every Node run once more for each version that test:wasm is given. `kernels` is the
+ * value of MTL_KERNELS, by default wasm.
  *
- * @type {readonly { folder: string, files: string[], names?: string, isForEveryNode?: boolean }[]}
+ * @type {readonly {
+ *   folder: string, files: string[], names?: string, isForEveryNode?: boolean, kernels?: string
+ * }[]}
  */
 export const tests = [
   {
     folder: 'packages/kernels',
-    files: [
-      'test/op-cases.test.ts',
-      'test/same-bits.test.ts',
-      'test/pytorch-parity.test.ts',
-      'test/philox.test.ts',
-      'test/not-a-number.test.ts',
-      'test/lent-memory.test.ts',
-      'test/out-of-memory.test.ts',
-    ],
+    files: ofOperations,
     isForEveryNode: true,
   },
   { folder: 'packages/kernels', files: ['test/meta.test.ts'], names: 'takes addresses again' },
@@ -38,4 +45,23 @@ export const tests = [
     names: 'needs no flag but --load|continues a prompt and streams',
   },
   { folder: 'packages/cli', files: ['test/plan.test.ts'] },
+  // the module without shared memory, and the same in a page that is not isolated
+  { folder: 'packages/kernels', files: ofOperations, kernels: 'wasm-single' },
+  { folder: 'packages/runs', files: ['test/page'], kernels: 'wasm-single' },
+  {
+    folder: 'apps/gpt-train',
+    files: ['test/end-to-end.test.ts'],
+    names: 'golden losses',
+    kernels: 'wasm-single',
+  },
+  // the module with relaxed SIMD, which Node.js has from version 22 on
+  { folder: 'packages/kernels', files: ofOperations, kernels: 'wasm-relaxed', isForEveryNode: true },
+  { folder: 'packages/runs', files: ['test/page'], kernels: 'wasm-relaxed', isForEveryNode: true },
+  {
+    folder: 'apps/gpt-train',
+    files: ['test/end-to-end.test.ts'],
+    names: 'golden losses',
+    kernels: 'wasm-relaxed',
+    isForEveryNode: true,
+  },
 ];

@@ -7,6 +7,8 @@ export type InstructionSet = string;
 /** The processor, threads and libraries of the CPU backend. */
 export interface HostInformation {
   readonly numThreads: number;
+  /** The most threads that `setNumThreads` accepts: 1 for WebAssembly without shared memory. */
+  readonly mostThreads: number;
   /** The preferred instruction set among the sets of this machine. */
   readonly detectedInstructionSet: InstructionSet;
   /**

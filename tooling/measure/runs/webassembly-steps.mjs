@@ -2,9 +2,9 @@
 /**
  * Times steps of the default run with kernels as WebAssembly, with the same sources compiled for SSE2
  * (`plain`, 128-bit vectors without fused multiplication and addition, without oneDNN), for SSE4.1, and with
- * the best native kernels of this machine. Each of the four runs in its own process, and the processes take
- * turns step by step. The losses of the first three must have the same bits. The fastest steps are compared,
- * because other programs only make steps slower.
+ * the best native kernels of this machine; in Node.js 22 and newer also with relaxed SIMD. Each runs in its
+ * own process, and the processes take turns step by step. The losses of the first three must have the same
+ * bits. The fastest steps are compared, because other programs only make steps slower.
  *   npm run dev -- webassembly-steps [--threads 1,2] [--steps 10] [--by wall|cpu] [--profile]
  * `--by cpu` compares processor time, for a machine with other users and one thread: threads that wait take
  * processor time, too. --profile prints the operations with the largest share of WebAssembly's time. The exit
@@ -32,6 +32,9 @@ const sides = [
   { name: 'SSE2', kernels: 'native', instructionSet: 'plain', matmulLibrary: 'own' },
   { name: 'SSE4.1', kernels: 'native', instructionSet: 'sse4', matmulLibrary: 'own' },
   { name: 'native', kernels: 'native' },
+  ...(Number.parseInt(process.versions.node, 10) < 22
+    ? []
+    : [{ name: 'relaxed SIMD', kernels: 'wasm-relaxed' }]),
 ];
 const numSteps = Number(values.steps);
 
@@ -69,7 +72,7 @@ async function compare(threads) {
   }
   const operations = [];
   for (const { ask } of started) operations.push(new Map(await ask('end')));
-  const [ours, same, , best] = started.map(({ times }) => Math.min(...times));
+  const [ours, same, , best, relaxed] = started.map(({ times }) => Math.min(...times));
   const words = started.map(({ name, instructionSet, times }) => {
     return `${name} (${instructionSet}) ${Math.min(...times).toFixed(0)} ms`;
   });
@@ -77,7 +80,10 @@ async function compare(threads) {
   const verdict = ratio <= goal ? '' : ` MISSED, at most ${goal} expected`;
   console.log(
     `threads ${threads}: ${words.join(', ')}; WebAssembly takes ${ratio.toFixed(2)} times as long as SSE2` +
-      `${verdict}, and ${(ours / best).toFixed(1)} times as long as the best native kernels`,
+      `${verdict}, and ${(ours / best).toFixed(1)} times as long as the best native kernels` +
+      (relaxed === undefined
+        ? ''
+        : `; relaxed SIMD ${(relaxed / ours).toFixed(2)} times as long as WebAssembly`),
   );
   if (values.profile) printOperations(operations);
   return ratio <= goal;

@@ -6,7 +6,7 @@ import { inferenceFlags } from '@mtl/configuration/flags';
 import { ConfigurationError } from '@mtl/errors';
 import { parseRepository } from '@mtl/hub';
 import type { Sampling } from '@mtl/inference';
-import { type Device, type DType, setNumThreads } from '@mtl/kernels';
+import { type Device, type DType, hostInformation, setNumThreads } from '@mtl/kernels';
 import { type LoadedGpt, loadGptForInference } from '@mtl/runs';
 import { downloadAdvice } from '@mtl/runs/internal';
 import type { Tokenizer, TokenizerOptions } from '@mtl/tokenizers';
@@ -96,7 +96,8 @@ export async function loadModelOfFlags(
     });
   }
   const dtype: DType = flags.bf16 === true ? 'bfloat16' : flags.fp16 === true ? 'float16' : 'float32';
-  setNumThreads(flags.threads ?? Math.max(1, Math.floor(availableParallelism() / numLocal)), {
+  const cores = Math.max(1, Math.floor(availableParallelism() / numLocal));
+  setNumThreads(flags.threads ?? Math.min(cores, hostInformation().mostThreads), {
     // threads are not pinned if a host has several processes, because all processes would pin their threads
     // to the same cores
     pin: numLocal === 1,

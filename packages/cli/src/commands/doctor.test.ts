@@ -50,15 +50,19 @@ describe('instructionSetFinding', () => {
 
 describe('kernelsFinding', () => {
   it('tells what native kernels would gain where they are WebAssembly', () => {
-    expect(kernelsFinding({ addonPath: 'a.node', isWebAssembly: false })).toEqual({
+    expect(kernelsFinding({ addonPath: 'a.node', isWebAssembly: false, mostThreads: 8 })).toEqual({
       name: 'kernels',
       status: 'ok',
       value: 'native, a.node',
     });
-    expect(kernelsFinding({ addonPath: 'a.wasm', isWebAssembly: true })).toMatchObject({
+    const webAssembly = { addonPath: 'a.wasm', isWebAssembly: true };
+    expect(kernelsFinding({ ...webAssembly, mostThreads: 8 })).toMatchObject({
       status: 'note',
-      value: expect.stringContaining('WebAssembly, a.wasm'),
+      value: 'WebAssembly, a.wasm: one process, 4 GiB for tensors',
       remedy: expect.stringContaining('mtl-kernels-build'),
     });
+    expect(kernelsFinding({ ...webAssembly, mostThreads: 1 }).value).toContain(
+      'one process, one thread, 4 GiB',
+    );
   });
 });

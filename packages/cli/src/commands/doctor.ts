@@ -141,13 +141,14 @@ function kernels(): readonly Finding[] {
 export function kernelsFinding({
   addonPath,
   isWebAssembly,
-}: Pick<HostInformation, 'addonPath' | 'isWebAssembly'>): Finding {
+  mostThreads,
+}: Pick<HostInformation, 'addonPath' | 'isWebAssembly' | 'mostThreads'>): Finding {
   const name = 'kernels';
   if (!isWebAssembly) return { name, status: 'ok', value: `native, ${addonPath}` };
   return {
     name,
     status: 'note',
-    value: `WebAssembly, ${addonPath}: one process, 4 GiB for tensors`,
+    value: `WebAssembly, ${addonPath}: one process,${mostThreads === 1 ? ' one thread,' : ''} 4 GiB for tensors`,
     remedy: `native kernels are several times as fast and train in many processes: ${nativeRemedy}`,
   };
 }

@@ -96,6 +96,7 @@ Napi::Value host(const Napi::CallbackInfo& info) {
     if (set.is_usable()) usable.Set(usable.Length(), set.name);
   }
   result.Set("numThreads", num_threads());
+  result.Set("mostThreads", most_threads());
   result.Set("compiledInstructionSets", compiled);
   result.Set("usableInstructionSets", usable);
   result.Set("detectedInstructionSet", detected_instruction_set().name);

@@ -44,6 +44,8 @@ const remedies: Readonly<Record<string, string>> = {
   MTL_MATMUL_CHOICES:
     'the choices were made on another machine or for another build: remove their file, or leave --time-matmuls out',
   MTL_OUT_OF_MEMORY: outOfMemoryRemedy,
+  MTL_WEBASSEMBLY:
+    'ask for one thread, or take the kernels with shared memory: MTL_KERNELS=wasm, or a page that is isolated from other origins',
 };
 
 /** Turns an error raised by native code into a KernelError with its code. */

@@ -134,6 +134,7 @@ export interface KernelsAddon {
   setMatmulLibrary(library: number): void;
   host(): {
     numThreads: number;
+    mostThreads: number;
     compiledInstructionSets: string[];
     usableInstructionSets: string[];
     detectedInstructionSet: string;

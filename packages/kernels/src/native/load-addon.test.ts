@@ -24,7 +24,7 @@ describe('loadAddon', () => {
     expect(() => loadAddon()).toThrowError(
       expect.objectContaining({
         code: 'MTL_ADDON',
-        message: 'MTL_KERNELS is webgpu, expected native or wasm',
+        message: 'MTL_KERNELS is webgpu, expected native, wasm, wasm-single or wasm-relaxed',
       }),
     );
   });
@@ -43,7 +43,7 @@ describe('loadAddon', () => {
 });
 
 describe('requireInstructionSet', () => {
-  const host = { numThreads: 1, multipliesBfloat16: false, onednnVersion: '3.7.2' } as const;
+  const host = { numThreads: 1, mostThreads: 8, multipliesBfloat16: false, onednnVersion: '3.7.2' } as const;
 
   it('accepts kernels that run here, also of a set that is not the preferred one', () => {
     const compiled = { ...host, compiledInstructionSets: ['avx2'], usableInstructionSets: ['avx2'] };

@@ -2,7 +2,7 @@ import { KernelError } from '@mtl/errors';
 import { loadNativeAddon } from '@mtl/tooling/load-native-addon';
 import { platformProblem } from '@mtl/tooling/platform-problem';
 import type { KernelsAddon, LoadedKernels } from './kernels-addon.js';
-import { loadWebAssembly } from './load-webassembly.js';
+import { loadWebAssembly, type WebAssemblyChoice, webAssemblyChoices } from './load-webassembly.js';
 
 /**
  * Shortens the spinning of OpenMP threads after a parallel region, because spinning starves other processes
@@ -27,12 +27,12 @@ export function requireInstructionSet(addon: Pick<KernelsAddon, 'host'>): void {
 }
 
 /** The values of MTL_KERNELS. */
-const choices = ['native', 'wasm'];
+const choices: readonly string[] = ['native', ...webAssemblyChoices];
 
 /**
  * Loads the native addon: an explicit path in MTL_KERNELS_ADDON, the local build, or the platform package.
  * Without an addon that runs on this platform, the kernels are WebAssembly. MTL_KERNELS restricts the choice
- * to `native` or `wasm`.
+ * to `native`, or to a module of WebAssembly.
  *
  * @throws KernelError MTL_PLATFORM, or MTL_ADDON with the tried files and a remedy; MTL_ADDON in a page
  */
@@ -45,14 +45,20 @@ export function loadAddon(): LoadedKernels {
   }
   const { MTL_KERNELS: choice, MTL_KERNELS_ADDON: explicit } = process.env;
   if (choice !== undefined && !choices.includes(choice)) {
-    throw new KernelError('MTL_ADDON', `MTL_KERNELS is ${choice}, expected ${choices.join(' or ')}`, {
-      remedy: 'unset it: native kernels are used where this platform has them, otherwise WebAssembly',
-      exitCode: 2,
-    });
+    throw new KernelError(
+      'MTL_ADDON',
+      `MTL_KERNELS is ${choice}, expected ${choices.slice(0, -1).join(', ')} or ${choices.at(-1)}`,
+      {
+        remedy: 'unset it: native kernels are used where this platform has them, otherwise WebAssembly',
+        exitCode: 2,
+      },
+    );
   }
-  const webAssembly = () => loadWebAssembly({ directory: packageDirectory() });
-  if (choice === 'wasm') {
-    const loaded = webAssembly();
+  const webAssembly = (choice?: WebAssemblyChoice) =>
+    loadWebAssembly({ directory: packageDirectory(), choice });
+  const named = webAssemblyChoices.find((each) => each === choice);
+  if (named !== undefined) {
+    const loaded = webAssembly(named);
     if (loaded.addon !== undefined) return loaded;
     throw new KernelError('MTL_ADDON', `the kernels as WebAssembly could not be loaded: ${loaded.failure}`, {
       remedy: loaded.remedy,

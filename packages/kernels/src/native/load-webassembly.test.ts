@@ -1,7 +1,7 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, it } from 'vitest';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { loadWebAssembly } from './load-webassembly.js';
 
 let root: string;
@@ -19,7 +19,10 @@ beforeEach(() => {
   directory = join(root, 'node_modules/@example/kernels');
   write('node_modules/@example/kernels/package.json', '{"name":"@example/kernels","version":"1.2.3"}');
 });
-afterEach(() => rmSync(root, { recursive: true, force: true }));
+afterEach(() => {
+  vi.unstubAllGlobals();
+  rmSync(root, { recursive: true, force: true });
+});
 
 /**
  * Writes the package. Instead of an addon, the package's JavaScript returns the path that it has received.
@@ -41,6 +44,33 @@ describe('loadWebAssembly', () => {
     });
     const local = write('node_modules/@example/kernels/build/Wasm/mtl_kernels.wasm', '');
     expect(loadWebAssembly({ directory })).toMatchObject({ path: local, addon: { path: local } });
+  });
+
+  it('takes the module that is asked for, and one without threads where there is no shared memory', () => {
+    const shared = writePackage();
+    const [single, relaxed] = ['single', 'relaxed'].map((kind) =>
+      write(`node_modules/@example/kernels-wasm32/mtl_kernels_${kind}.wasm`, ''),
+    );
+    expect(loadWebAssembly({ directory, choice: 'wasm-single' })).toMatchObject({ path: single });
+    expect(loadWebAssembly({ directory, choice: 'wasm-relaxed' })).toMatchObject({ path: relaxed });
+    vi.stubGlobal('SharedArrayBuffer', undefined);
+    expect(loadWebAssembly({ directory })).toMatchObject({ path: single });
+    expect(loadWebAssembly({ directory, choice: 'wasm' })).toMatchObject({ path: shared });
+  });
+
+  it('tells what to do where Node.js lacks relaxed SIMD', () => {
+    writePackage();
+    write('node_modules/@example/kernels-wasm32/mtl_kernels_relaxed.wasm', '');
+    write(
+      'node_modules/@example/kernels-wasm32/load.cjs',
+      'exports.loadKernels = () => { throw new WebAssembly.CompileError("invalid opcode"); };',
+    );
+    expect(loadWebAssembly({ directory, choice: 'wasm-relaxed' })).toEqual({
+      failure: expect.stringMatching(
+        /^Node\.js .* does not compile .*, which has relaxed SIMD: invalid opcode$/,
+      ),
+      remedy: 'take Node.js 22 or newer, or MTL_KERNELS=wasm, which has no relaxed SIMD',
+    });
   });
 
   it('tells why it cannot', () => {

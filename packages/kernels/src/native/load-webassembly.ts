@@ -12,16 +12,31 @@ interface MissingWebAssembly {
   readonly remedy: string;
 }
 
+/** The modules by the value of `MTL_KERNELS` that selects the module. */
+const files = {
+  /** With threads on shared memory. */
+  wasm: 'mtl_kernels.wasm',
+  /** Without shared memory; one thread computes. */
+  'wasm-single': 'mtl_kernels_single.wasm',
+  /** As `wasm`, with relaxed SIMD: results differ from machine to machine. */
+  'wasm-relaxed': 'mtl_kernels_relaxed.wasm',
+} as const;
+
+export type WebAssemblyChoice = keyof typeof files;
+
+export const webAssemblyChoices = Object.keys(files) as readonly WebAssemblyChoice[];
+
 /**
- * Loads the kernels as WebAssembly: the local build of the package in `directory`, or the module in the
- * package NAME-wasm32, which must have the same version.
- *
- * @throws WebAssembly.CompileError if this version of Node.js cannot compile the module
+ * Loads the kernels as WebAssembly: the local build of the package in `directory`, or a module in the package
+ * NAME-wasm32, which must have the same version. Without a choice, the module has threads where there is
+ * shared memory.
  */
 export function loadWebAssembly({
   directory,
+  choice = globalThis.SharedArrayBuffer === undefined ? 'wasm-single' : 'wasm',
 }: {
   readonly directory: string;
+  readonly choice?: WebAssemblyChoice | undefined;
 }): LoadedKernels | MissingWebAssembly {
   const { createRequire } = process.getBuiltinModule('node:module');
   const { existsSync } = process.getBuiltinModule('node:fs');
@@ -45,7 +60,7 @@ export function loadWebAssembly({
       remedy: `install ${webAssemblyPackage}@${expected}`,
     };
   }
-  const file = 'mtl_kernels.wasm';
+  const file = files[choice];
   const paths = [join(directory, 'build', 'Wasm', file), join(dirname(manifest), file)];
   const path = paths.find((each) => existsSync(each));
   if (path === undefined) {
@@ -55,7 +70,19 @@ export function loadWebAssembly({
     };
   }
   const { loadKernels } = require(webAssemblyPackage) as WebAssemblyPackage;
-  return { addon: loadKernels(path), path, isWebAssembly: true };
+  try {
+    return { addon: loadKernels(path), path, isWebAssembly: true };
+  } catch (error) {
+    // Node's types do not declare WebAssembly.CompileError
+    if (!(error instanceof Error && error.name === 'CompileError')) throw error;
+    const isRelaxed = choice === 'wasm-relaxed';
+    return {
+      failure: `Node.js ${process.versions.node} does not compile ${path}${isRelaxed ? ', which has relaxed SIMD' : ''}: ${error.message}`,
+      remedy: isRelaxed
+        ? 'take Node.js 22 or newer, or MTL_KERNELS=wasm, which has no relaxed SIMD'
+        : 'take a newer Node.js',
+    };
+  }
 }
 
 function readManifest(path: string): { readonly name: string; readonly version: string } {

@@ -18,6 +18,7 @@ import { descriptionOfRun } from '../parts/models/description-of-run.js';
 import { describeFlopsShape, findRecipe } from '../parts/models/find-recipe.js';
 import { type ThreadChoice, threadsOfTraining } from '../parts/threads/threads-of-run.js';
 import { fasterPrecision } from './faster-precision.js';
+import { notesOfInstructionSet } from './instruction-set-change.js';
 import type { StartOfRun } from './load-start.js';
 import { chooseMatmuls } from './matmuls/choose-matmuls.js';
 import type { OpenedData } from './open-data.js';
@@ -95,7 +96,7 @@ export async function beginReports(
   const begun = await processes.together(async () => {
     if (!processes.isFirst) return { log: undefined, reporters: silentReporters(flopsFormula) };
     const contents = once(() => contentsOfFlags(resolved));
-    for (const note of notesOfData(start, { data, resolved, contents })) onMessage(note);
+    for (const note of notesOfChanges(start, { data, resolved, contents })) onMessage(note);
     const log = RunLog.start({
       directory: configuration.checkpoint.save,
       configuration: {
@@ -120,8 +121,8 @@ export async function beginReports(
   return { ...begun, threads, matmuls };
 }
 
-/** Returns messages about changes of the data since the resumed checkpoint was saved. */
-function notesOfData(
+/** Returns messages about changes of data and instruction set since the resumed checkpoint was saved. */
+function notesOfChanges(
   { resumed }: Pick<StartOfRun, 'resumed'>,
   now: {
     readonly data: OpenedData;
@@ -136,11 +137,14 @@ function notesOfData(
   if (start === undefined) return [noteOfUnknownData(why, resumed.path)];
   const { data, resolved } = now;
   const files = { ...now.contents(), resolved };
-  return notesOfDataChanges({
-    training: [...dataChanges(start, data.fingerprints()), ...changedFiles(tokenizerFiles, start, files)],
-    evaluation: changedFiles(['validation-data'], start, files),
-    path: resumed.path,
-  });
+  return [
+    ...notesOfDataChanges({
+      training: [...dataChanges(start, data.fingerprints()), ...changedFiles(tokenizerFiles, start, files)],
+      evaluation: changedFiles(['validation-data'], start, files),
+      path: resumed.path,
+    }),
+    ...notesOfInstructionSet(start, hostInformation()),
+  ];
 }
 
 /**

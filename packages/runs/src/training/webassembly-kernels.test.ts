@@ -2,13 +2,22 @@ import { KernelError } from '@mtl/errors';
 import { describe, expect, it } from 'vitest';
 import { checkWebAssemblyMemory, noteOfWebAssembly } from './webassembly-kernels.js';
 
-const webAssembly = { isWebAssembly: true };
-const native = { isWebAssembly: false };
+const webAssembly = { isWebAssembly: true, mostThreads: 1024, instructionSet: 'simd128' };
+const native = { isWebAssembly: false, mostThreads: 1024, instructionSet: 'avx2' };
 
 describe('noteOfWebAssembly', () => {
   it('tells of WebAssembly alone', () => {
     expect(noteOfWebAssembly(webAssembly)).toContain('WebAssembly');
+    expect(noteOfWebAssembly(webAssembly)).not.toMatch(/one thread|relaxed/);
     expect(noteOfWebAssembly(native)).toBeUndefined();
+  });
+
+  it('tells that one thread computes, and that results differ from machine to machine', () => {
+    expect(noteOfWebAssembly({ ...webAssembly, mostThreads: 1 })).toContain(
+      'without shared memory, with one thread',
+    );
+    const relaxed = { ...webAssembly, instructionSet: 'relaxed_simd' };
+    expect(noteOfWebAssembly(relaxed)).toContain('differ from machine to machine');
   });
 });
 

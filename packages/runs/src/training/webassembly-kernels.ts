@@ -12,9 +12,14 @@ const mostBytes = 2 ** 32;
 /** Returns a note for a run whose kernels are WebAssembly; undefined for native kernels. */
 export function noteOfWebAssembly({
   isWebAssembly,
-}: Pick<HostInformation, 'isWebAssembly'>): string | undefined {
+  mostThreads,
+  instructionSet,
+}: Pick<HostInformation, 'isWebAssembly' | 'mostThreads' | 'instructionSet'>): string | undefined {
   if (!isWebAssembly) return undefined;
-  return '  note: the kernels are WebAssembly, with 4 GiB for tensors; native ones are several times as fast: mtl doctor says what to install';
+  const single = mostThreads === 1 ? 'without shared memory, with one thread and' : 'with';
+  const relaxed =
+    instructionSet === 'relaxed_simd' ? '; with relaxed SIMD, results differ from machine to machine' : '';
+  return `  note: the kernels are WebAssembly, ${single} 4 GiB for tensors${relaxed}; native ones are several times as fast: mtl doctor says what to install`;
 }
 
 /**

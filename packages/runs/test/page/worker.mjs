@@ -1,3 +1,4 @@
+import { hostInformation } from '@mtl/kernels';
 import { useKernels } from '@mtl/kernels/page';
 import { loadKernels } from '@mtl/kernels-wasm32/load-in-page.mjs';
 import { multiply } from './multiply.ts';
@@ -9,14 +10,21 @@ const programs = { multiply, trainGpt };
 try {
   const query = new URL(location.href).searchParams;
   const numThreads = Number(query.get('threads'));
+  let printed = '';
   useKernels(
     await loadKernels({
-      module: await WebAssembly.compileStreaming(fetch('/mtl_kernels.wasm')),
+      compile: (file) => WebAssembly.compileStreaming(fetch(`/${file}`)),
       numThreads,
       startThread: () => new Worker('/thread.js', { type: 'module' }),
+      relaxed: query.has('relaxed'),
+      print: (text) => {
+        printed += text;
+      },
     }),
   );
-  postMessage({ numbers: await programs[query.get('program')]({ numThreads }) });
+  const numbers = await programs[query.get('program')]({ numThreads });
+  const { instructionSet, mostThreads } = hostInformation();
+  postMessage({ numbers, printed, instructionSet, mostThreads });
 } catch (error) {
   postMessage({ error: String(error) });
 }

@@ -10,6 +10,8 @@ namespace mtl {
 
 // Returns the number of threads for a kernel of the calling thread, including the calling thread.
 int num_threads();
+// Returns the most threads that set_num_threads accepts.
+int most_threads();
 // Sets the number of threads for kernels of the calling thread, and for oneDNN. With `pin`, thread i > 0
 // stays on the i-th core of the process.
 Status set_num_threads(int num_threads, bool pin);

@@ -4,8 +4,15 @@
 #include <sched.h>
 
 namespace mtl {
+namespace {
+
+constexpr int kMostThreads = 1024;
+
+}  // namespace
 
 int num_threads() { return omp_get_max_threads(); }
+
+int most_threads() { return kMostThreads; }
 
 void run_on_threads(int count, void (*body)(const void* context, int thread), const void* context) {
 #pragma omp parallel for schedule(static, 1) num_threads(count) if (count > 1)
@@ -13,8 +20,8 @@ void run_on_threads(int count, void (*body)(const void* context, int thread), co
 }
 
 Status set_num_threads(int num_threads, bool pin) {
-  if (num_threads < 1 || num_threads > 1024) {
-    return error_status("MTL_ARGUMENT", "%d threads asked for, expected 1 to 1024", num_threads);
+  if (num_threads < 1 || num_threads > kMostThreads) {
+    return error_status("MTL_ARGUMENT", "%d threads asked for, expected 1 to %d", num_threads, kMostThreads);
   }
   static cpu_set_t allowed;
   static const bool known = sched_getaffinity(0, sizeof allowed, &allowed) == 0;

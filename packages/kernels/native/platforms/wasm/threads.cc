@@ -65,6 +65,8 @@ int num_threads() {
   return wanted_threads;
 }
 
+int most_threads() { return kMostThreads; }
+
 void run_on_threads(int count, void (*body)(const void* context, int thread), const void* context) {
   if (count <= 1) {
     for (int thread = 0; thread < count; ++thread) body(context, thread);

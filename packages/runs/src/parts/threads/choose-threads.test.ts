@@ -7,6 +7,7 @@ const choose = (options: Partial<ChooseThreadsOptions>) =>
     recorded: undefined,
     flopsPerMicroBatch: 100 * flopsPerThread,
     cores: 8,
+    mostThreads: 1024,
     measureFreeCores: async () => undefined,
     ...options,
   });
@@ -25,6 +26,12 @@ describe('chooseThreads', () => {
       /slow down a model of 1\.0e\+10/,
     ],
     ['one on one core', { cores: 1 }, 1, /one core/],
+    [
+      'one for kernels without shared memory',
+      { mostThreads: 1, recorded: 2 },
+      1,
+      /no shared memory; the checkpoint was trained with 2/,
+    ],
   ])('is %s, and measures nothing', async (_, options, count, reason) => {
     const choice = await choose({ ...options, measureFreeCores: neverMeasured });
     expect(choice).toEqual({ count, reason: expect.stringMatching(reason) });

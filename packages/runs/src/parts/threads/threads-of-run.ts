@@ -1,7 +1,7 @@
 import type { Checkpoint } from '@mtl/checkpoint';
 import type { PretrainingConfiguration } from '@mtl/configuration';
 import { meshOfRun } from '@mtl/configuration/strategies';
-import { setNumThreads } from '@mtl/kernels';
+import { hostInformation, setNumThreads } from '@mtl/kernels';
 import { coresOfProcess, measureFreeCores } from './free-cores.js';
 
 interface ThreadsOfTrainingOptions {
@@ -33,6 +33,7 @@ export async function threadsOfTraining(options: ThreadsOfTrainingOptions): Prom
     recorded: resumed?.manifest.worldSize === worldSize ? recordedThreads(resumed) : undefined,
     flopsPerMicroBatch: flopsPerMicroBatch(configuration, flopsPerSample),
     cores,
+    mostThreads: hostInformation().mostThreads,
     measureFreeCores: async () =>
       isOnHost && worldSize === 1 ? await measureFreeCores({ variables: process.env, cores }) : undefined,
   });
@@ -76,6 +77,8 @@ export interface ChooseThreadsOptions {
   readonly flopsPerMicroBatch: number;
   /** The number of cores for this process: its share of the host's cores. */
   readonly cores: number;
+  /** The most threads that the kernels have: 1 without shared memory. By default there is no limit. */
+  readonly mostThreads?: number;
   /**
    * Measures the number of cores that other processes leave free; undefined if this is impossible. Called
    * only if the result matters.
@@ -97,13 +100,15 @@ export interface ThreadChoice {
  */
 export async function chooseThreads(options: ChooseThreadsOptions): Promise<ThreadChoice> {
   const { given, recorded, flopsPerMicroBatch, cores, measureFreeCores } = options;
+  const { mostThreads = Number.POSITIVE_INFINITY } = options;
   if (given !== undefined) return { count: given, reason: 'as --threads says' };
-  if (recorded !== undefined && recorded <= cores) {
+  if (recorded !== undefined && recorded <= Math.min(cores, mostThreads)) {
     return { count: recorded, reason: 'as the checkpoint was trained with, so that results repeat' };
   }
   const fewer =
     recorded === undefined ? '' : `; the checkpoint was trained with ${recorded}, results differ by rounding`;
   const worthwhile = Math.max(1, Math.floor(flopsPerMicroBatch / flopsPerThread));
+  if (mostThreads === 1) return { count: 1, reason: `the kernels have no shared memory${fewer}` };
   if (cores === 1) return { count: 1, reason: `one core for this process${fewer}` };
   if (worthwhile === 1) {
     const size = `${flopsPerMicroBatch.toExponential(1)} FLOPs a micro-batch`;
@@ -139,7 +144,7 @@ export function setThreadsOfRank(
   threads: number | undefined,
   { localSize }: { readonly localSize: number },
 ): ThreadChoice {
-  const count = threads ?? coresOfRank(localSize);
+  const count = threads ?? Math.min(coresOfRank(localSize), hostInformation().mostThreads);
   setNumThreads(count, {
     // threads are not pinned if a host has several processes, because all processes would pin their threads
     // to the same cores

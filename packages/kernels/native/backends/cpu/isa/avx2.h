@@ -36,6 +36,7 @@ MTL_INLINE VHalf to_float16(VFloat value) {
 
 MTL_INLINE VFloat maximum(VFloat a, VFloat b) { return (VFloat)_mm256_max_ps((__m256)a, (__m256)b); }
 MTL_INLINE VFloat minimum(VFloat a, VFloat b) { return (VFloat)_mm256_min_ps((__m256)a, (__m256)b); }
+using portable::add_product;
 MTL_INLINE VFloat square_root(VFloat value) { return (VFloat)_mm256_sqrt_ps((__m256)value); }
 using portable::Power;
 using portable::nearest_power;

@@ -35,6 +35,7 @@ MTL_INLINE VHalf to_float16(VFloat value) {
 
 MTL_INLINE VFloat maximum(VFloat a, VFloat b) { return (VFloat)_mm512_max_ps((__m512)a, (__m512)b); }
 MTL_INLINE VFloat minimum(VFloat a, VFloat b) { return (VFloat)_mm512_min_ps((__m512)a, (__m512)b); }
+using portable::add_product;
 MTL_INLINE VFloat square_root(VFloat value) { return (VFloat)_mm512_sqrt_ps((__m512)value); }
 
 struct Power {

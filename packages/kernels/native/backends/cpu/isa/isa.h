@@ -55,6 +55,9 @@ MTL_REQUIRE(VHalf, to_float16(VFloat{}));
 MTL_REQUIRE(VFloat, maximum(VFloat{}, VFloat{}));
 MTL_REQUIRE(VFloat, minimum(VFloat{}, VFloat{}));
 
+// Returns sum + a b, rounded once if the instruction set has fused multiplication and addition, else twice.
+MTL_REQUIRE(VFloat, add_product(VFloat{}, VFloat{}, VFloat{}));
+
 // Returns the square root, correctly rounded.
 MTL_REQUIRE(VFloat, square_root(VFloat{}));
 

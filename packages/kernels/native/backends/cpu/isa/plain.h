@@ -31,6 +31,7 @@ using portable::to_float16;
 
 using portable::maximum;
 using portable::minimum;
+using portable::add_product;
 using portable::square_root;
 using portable::Power;
 using portable::nearest_power;

@@ -52,6 +52,9 @@ MTL_INLINE VHalf to_float16(VFloat value) {
 MTL_INLINE VFloat maximum(VFloat a, VFloat b) { return a > b ? a : b; }
 MTL_INLINE VFloat minimum(VFloat a, VFloat b) { return a < b ? a : b; }
 
+// Compilers make a fused operation of the product and the sum where the processor has one.
+MTL_INLINE VFloat add_product(VFloat sum, VFloat a, VFloat b) { return a * b + sum; }
+
 MTL_INLINE VFloat square_root(VFloat value) {
   for (int lane = 0; lane < kLanes; ++lane) value[lane] = sqrtf(value[lane]);
   return value;

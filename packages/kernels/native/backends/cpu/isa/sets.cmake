@@ -31,7 +31,12 @@ instruction_set(sse4 PROCESSOR x86_64|AMD64
                 NEEDS sse4.1
                 OPTIONS -msse4.1)
 
-instruction_set(simd128 PROCESSOR wasm32
+# LLVM 19 fuses no product and sum of its own accord: only kernels that call add_product profit
+instruction_set(relaxed_simd PROCESSOR wasm32_relaxed EXTENDS simd128
+                OPTIONS -mrelaxed-simd
+                KERNELS attention_backward attention_forward facts grouped_matmul matmul)
+
+instruction_set(simd128 PROCESSOR wasm32|wasm32_relaxed
                 OPTIONS -msimd128)
 
 instruction_set(plain)

@@ -38,6 +38,7 @@ using portable::to_float16;
 
 MTL_INLINE VFloat maximum(VFloat a, VFloat b) { return (VFloat)_mm_max_ps((__m128)a, (__m128)b); }
 MTL_INLINE VFloat minimum(VFloat a, VFloat b) { return (VFloat)_mm_min_ps((__m128)a, (__m128)b); }
+using portable::add_product;
 MTL_INLINE VFloat square_root(VFloat value) { return (VFloat)_mm_sqrt_ps((__m128)value); }
 using portable::Power;
 using portable::nearest_power;

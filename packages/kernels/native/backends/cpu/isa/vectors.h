@@ -25,18 +25,28 @@ MTL_INLINE VFloat bits_to_float(VUint bits) { return (VFloat)bits; }
 MTL_INLINE VUint float_to_bits(VFloat value) { return (VUint)value; }
 MTL_INLINE VFloat select(VInt mask, VFloat yes, VFloat no) { return mask ? yes : no; }
 
-// Returns the lanes `order[0]`, `order[1]`, ... of `a` and `b`; numbers from kLanes on select lanes of `b`.
-// The order is constant, so compilers translate it to instructions.
-template <typename Vector>
-MTL_INLINE Vector shuffle(Vector a, Vector b, VInt order) {
 #if defined(__clang__)
-  Vector result = {};
-  for (int lane = 0; lane < kLanes; ++lane) {
-    result[lane] = order[lane] < kLanes ? a[order[lane]] : b[order[lane] - kLanes];
-  }
-  return result;
+template <typename Number, Number... kNumbers>
+struct LaneNumbers {};
+
+// Clang makes instructions only of an order in the call itself. It passes an order in a vector through
+// memory.
+template <typename Vector, typename Order, int... kLane>
+MTL_INLINE Vector shuffle_lanes(Vector a, Vector b, Order order, LaneNumbers<int, kLane...>) {
+  return __builtin_shufflevector(a, b, order(kLane)...);
+}
+#endif
+
+// Returns the lanes order(0), order(1), ... of `a` and `b`; numbers from kLanes on select lanes of `b`.
+// `order` captures nothing.
+template <typename Vector, typename Order>
+MTL_INLINE Vector shuffle(Vector a, Vector b, Order order) {
+#if defined(__clang__)
+  return shuffle_lanes(a, b, order, __make_integer_seq<LaneNumbers, int, kLanes>{});
 #else
-  return __builtin_shuffle(a, b, order);
+  VInt lanes;
+  for (int lane = 0; lane < kLanes; ++lane) lanes[lane] = order(lane);
+  return __builtin_shuffle(a, b, lanes);
 #endif
 }
 

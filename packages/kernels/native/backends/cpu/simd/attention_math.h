@@ -26,17 +26,17 @@ MTL_INLINE VFloat power_of_two(VFloat x) {
   VFloat power;
   if (kToBfloat16) {
     power = splat(0.009570102015f);
-    power = power * r + 0.05591786031f;
-    power = power * r + 0.2402474482f;
-    power = power * r + 0.6931218147f;
-    power = power * r + 0.9999992614f;
+    power = add_product(splat(0.05591786031f), power, r);
+    power = add_product(splat(0.2402474482f), power, r);
+    power = add_product(splat(0.6931218147f), power, r);
+    power = add_product(splat(0.9999992614f), power, r);
   } else {
     power = splat(0.001327647217f);
-    power = power * r + 0.009675541331f;
-    power = power * r + 0.05550713273f;
-    power = power * r + 0.2402211972f;
-    power = power * r + 0.6931469671f;
-    power = power * r + 1.000000072f;
+    power = add_product(splat(0.009675541331f), power, r);
+    power = add_product(splat(0.05550713273f), power, r);
+    power = add_product(splat(0.2402211972f), power, r);
+    power = add_product(splat(0.6931469671f), power, r);
+    power = add_product(splat(1.000000072f), power, r);
   }
   if constexpr (kToBfloat16 && kAllShown) return times_power(power, integer);
   // the maximum is 0, or x if x is NaN

@@ -44,7 +44,7 @@ struct FloatGemm : OnVectors {
 
   MTL_INLINE VFloat multiply_add(VFloat sum, Word left, VUint right) {
     const VUint lefts = left - VUint{};
-    return (VFloat)lefts * (VFloat)right + sum;
+    return add_product(sum, (VFloat)lefts, (VFloat)right);
   }
   // Loads the words of up to kLanes * kDepth elements; elements from `count` on are zero.
   template <typename T>

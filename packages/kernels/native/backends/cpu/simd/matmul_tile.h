@@ -32,7 +32,7 @@ struct TileKernel {
 // Adds products of numbers or, in bfloat16, products of pairs of neighbours along the inner dimension.
 struct FloatProducts {
   MTL_INLINE VFloat add(VFloat sums, VUint left, VUint right) {
-    return sums + bits_to_float(left) * bits_to_float(right);
+    return add_product(sums, bits_to_float(left), bits_to_float(right));
   }
 };
 struct BFloat16PairProducts {

@@ -9,12 +9,8 @@ namespace {
 // Exchanges lane `i + kHalf` of row `i` with lane `i` of row `i + kHalf`, in all 2 kHalf x 2 kHalf blocks.
 template <int kHalf>
 MTL_INLINE void exchange_halves(VUint* rows) {
-  VInt upper, lower;
-  for (int lane = 0; lane < kLanes; ++lane) {
-    const bool is_high = (lane & kHalf) != 0;
-    upper[lane] = is_high ? kLanes + lane - kHalf : lane;
-    lower[lane] = is_high ? kLanes + lane : lane + kHalf;
-  }
+  const auto upper = [](int lane) { return (lane & kHalf) != 0 ? kLanes + lane - kHalf : lane; };
+  const auto lower = [](int lane) { return (lane & kHalf) != 0 ? kLanes + lane : lane + kHalf; };
 #pragma GCC unroll 16
   for (int row = 0; row < kLanes; ++row) {
     if ((row & kHalf) != 0) continue;
