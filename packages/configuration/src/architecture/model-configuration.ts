@@ -20,25 +20,14 @@ type FieldsOfFlags = Omit<ModelConfiguration, 'vocabularySize' | 'headSize' | 's
  * @throws ConfigurationError MTL_FLAG_REQUIRED for a flag without a value
  */
 function configuredFields(flags: FlagReader): FieldsOfFlags {
+  const sequenceLength = flags.required('seq-length');
+  const stated = listFields().map(
+    ([name, field]) => [field.key, modelValue(field, flags.get(name))] as const,
+  );
   // the kind of model is omitted, because it would also determine the default kind of GELU
-  const given = {
-    hiddenSize: flags.required('hidden-size'),
-    numAttentionHeads: flags.required('num-attention-heads'),
-    groupQueryAttention: flags.get('group-query-attention'),
-    swiglu: flags.get('swiglu'),
-    squaredRelu: flags.get('squared-relu'),
-    quickGeglu: flags.get('quick-geglu'),
-    numExperts: flags.get('num-experts'),
-    moeRouterEnableExpertBias: flags.get('moe-router-enable-expert-bias'),
-    moeExpertCapacityFactor: flags.get('moe-expert-capacity-factor'),
-    windowSize: flags.get('window-size'),
-    positionEmbeddingType: flags.required('position-embedding-type'),
-    useRopeScaling: flags.get('use-rope-scaling'),
-    yarnAttentionFactor: flags.get('yarn-attention-factor'),
-    sequenceLength: flags.required('seq-length'),
-  };
-  const width = architectureFields['ffn-hidden-size'].otherwise(given) as number;
-  const known = { ...given, ffnHiddenSize: flags.get('ffn-hidden-size') ?? width };
+  const given = { ...Object.fromEntries(stated), sequenceLength } as KnownValues;
+  const width = architectureFields['ffn-hidden-size'].otherwise?.(given) as number;
+  const known = { ...given, ffnHiddenSize: given.ffnHiddenSize ?? width };
   const chosen = listFields().filter(([, { kind }]) => kind !== 'bert');
   const values = chosen.map(([name, field]) => {
     const { key, isFlagValue } = configuredField(name, field);
