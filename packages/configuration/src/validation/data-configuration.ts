@@ -1,13 +1,15 @@
 import { ConfigurationError } from '@mtl/errors';
 import { resolveFlags } from '../command-line/resolve-flags.js';
 import { bundledCorpus, dataFlags } from '../flags/data-flags.js';
+import { camelCase } from '../flags/option-names.js';
+import { type TokenizerPart, tokenizerParts } from '../flags/tokenizer-parts.js';
 import type {
   ConversationConfiguration,
   DataConfiguration,
   TokenizerConfiguration,
   TrainingConfiguration,
 } from '../pretraining-configuration.js';
-import type { FlagName, Flags } from '../schema/flag-schema.js';
+import type { Flags } from '../schema/flag-schema.js';
 import { FlagReader } from './flag-reader.js';
 
 /** The flags that only runs on conversations have. */
@@ -154,14 +156,6 @@ function refuseSplit(flags: FlagReader, why: string): never {
   });
 }
 
-/** Flags of tokenizers, with the types of tokenizers that accept them. */
-const tokenizerFlags: ReadonlyArray<readonly [FlagName, readonly string[]]> = [
-  ['vocab-file', ['GPT2BPETokenizer', 'BertWordPieceLowerCase', 'BertWordPieceCase']],
-  ['merge-file', ['GPT2BPETokenizer']],
-  ['tokenizer-model', ['HuggingFaceTokenizer']],
-  ['vocab-size', ['NullTokenizer']],
-];
-
 /**
  * Returns the default type of a tokenizer, for flags that name only its files. As in Megatron-LM's programs,
  * the type depends on the kind of model.
@@ -202,52 +196,43 @@ const chatTokenizerTypes: readonly string[] = [
 
 function tokenizerOfFlags(flags: FlagReader): TokenizerConfiguration | undefined {
   const type = flags.get('tokenizer-type') ?? typeOfFiles(flags);
-  for (const [name, types] of tokenizerFlags) {
-    if (flags.get(name) === undefined || (type !== undefined && types.includes(type))) continue;
-    const wanted = types.map((other) => `--tokenizer-type ${other}`).join(' or ');
-    flags.needs(name, wanted, type === undefined ? 'needs a tokenizer' : `does not belong to a ${type}`);
+  const isGiven = ({ flag }: TokenizerPart): boolean => flags.get(flag) !== undefined;
+  for (const { flag } of Object.values(tokenizerParts).flat().filter(isGiven)) {
+    const types = Object.entries(tokenizerParts).filter(([, parts]) =>
+      parts.some((part) => part.flag === flag),
+    );
+    if (types.some(([other]) => other === type)) continue;
+    const wanted = types.map(([other]) => `--tokenizer-type ${other}`).join(' or ');
+    flags.needs(flag, wanted, type === undefined ? 'needs a tokenizer' : `does not belong to a ${type}`);
   }
-  switch (type) {
-    case undefined:
-      return undefined;
-    case 'ByteLevelTokenizer':
-      return { type };
-    case 'GPT2BPETokenizer':
-      return { type, ...gpt2Files(flags) };
-    case 'HuggingFaceTokenizer':
-      return { type, tokenizerModel: needed(flags, 'tokenizer-model', '--tokenizer-model tokenizer.json') };
-    case 'NullTokenizer':
-      return { type, vocabSize: needed(flags, 'vocab-size', '--vocab-size N') };
-    default:
-      return { type, vocabFile: needed(flags, 'vocab-file', '--vocab-file vocab.txt') };
-  }
+  if (type === undefined) return undefined;
+  const given = tokenizerParts[type].filter(isGiven);
+  const missing = tokenizerParts[type].find((part) => !isGiven(part));
+  if (missing !== undefined) checkMissingPart(flags, { type, missing, given });
+  return {
+    type,
+    ...Object.fromEntries(given.map(({ flag }) => [camelCase(flag), flags.get(flag)])),
+  } as TokenizerConfiguration;
 }
-
-function needed<Name extends 'tokenizer-model' | 'vocab-size' | 'vocab-file'>(
-  flags: FlagReader,
-  name: Name,
-  usage: string,
-): NonNullable<ReturnType<typeof flags.get<Name>>> {
-  const value = flags.get(name);
-  if (value === undefined) flags.needs('tokenizer-type', usage, 'does not say which tokens there are');
-  return value as NonNullable<typeof value>;
-}
-
-const builtIn = "(GPT-2's merges are built in, and need neither file)";
 
 /**
- * Returns the two files of a GPT-2 vocabulary. Returns no files if no flag names a file, because the
- * vocabulary is also built in. It is an error if flags name only one of the two files.
+ * Rejects a tokenizer without a part. GPT-2's vocabulary is also built in, so that a GPT2BPETokenizer has either
+ * both files or none.
  */
-function gpt2Files(flags: FlagReader): { readonly vocabFile?: string; readonly mergeFile?: string } {
-  const vocabFile = flags.get('vocab-file');
-  const mergeFile = flags.get('merge-file');
-  if (vocabFile === undefined && mergeFile === undefined) return {};
-  if (vocabFile === undefined)
-    return flags.needs('merge-file', '--vocab-file vocab.json', `has no vocabulary ${builtIn}`);
-  if (mergeFile === undefined)
-    return flags.needs('vocab-file', '--merge-file merges.txt', `has no merges ${builtIn}`);
-  return { vocabFile, mergeFile };
+function checkMissingPart(
+  flags: FlagReader,
+  {
+    type,
+    missing: { flag, file = 'N' },
+    given: [other],
+  }: { readonly type: string; readonly missing: TokenizerPart; readonly given: readonly TokenizerPart[] },
+): void {
+  const usage = `--${flag} ${file}`;
+  if (type !== 'GPT2BPETokenizer')
+    flags.needs('tokenizer-type', usage, 'does not say which tokens there are');
+  if (other === undefined) return;
+  const what = flag === 'vocab-file' ? 'vocabulary' : 'merges';
+  flags.needs(other.flag, usage, `has no ${what} (GPT-2's merges are built in, and need neither file)`);
 }
 
 /** The flags of a tokenizer as a command line gives them. */
