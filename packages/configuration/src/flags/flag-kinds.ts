@@ -188,18 +188,25 @@ export function toggle(
 export const openToggle = (description: string): z.ZodBoolean =>
   withFacts(z.boolean(), { description, kind: 'boolean', placeholder: '' });
 
-/** Makes a flag that takes several texts: all arguments up to the next flag. */
-export function texts(
+type MakeListFlag<Item extends z.ZodType> = (
   description: string,
-  options: FlagOptions<readonly string[]> = {},
-): z.ZodArray<z.ZodString> {
-  return withFacts(z.array(z.string().min(1)).min(1), {
-    description,
-    kind: 'texts',
-    placeholder: 'TEXT ...',
-    ...options,
-  });
-}
+  options?: FlagOptions<readonly z.infer<Item>[]>,
+) => z.ZodArray<Item>;
+
+/** Returns a function that makes flags of one or more values: all arguments up to the next flag. */
+const listOf =
+  <Item extends z.ZodType>(kind: FlagFacts['kind'], item: Item, placeholder: string): MakeListFlag<Item> =>
+  (description, options) =>
+    withFacts(z.array(item).min(1), { description, kind, placeholder, ...options });
+
+/** Makes a flag that takes several texts. */
+export const texts = listOf('texts', z.string().min(1), 'TEXT ...');
+
+/** Makes a flag that takes one or more numbers of 0 or more. */
+export const numberList = listOf('numbers', z.number().min(0), 'X ...');
+
+/** Makes a flag that takes one or more integers of 1 or more. */
+export const countList = listOf('integers', z.int().min(1), 'N ...');
 
 /**
  * Makes a flag whose values are one or more names from a short list. All arguments up to the next flag are
@@ -210,36 +217,7 @@ export function choices<const Names extends readonly [string, ...string[]]>(
   description: string,
   options: FlagOptions<readonly Names[number][]> = {},
 ): z.ZodArray<z.ZodEnum<{ [Name in Names[number]]: Name }>> {
-  const schema = z.array(z.enum(names)).min(1) as unknown as z.ZodArray<
-    z.ZodEnum<{ [Name in Names[number]]: Name }>
-  >;
-  return withFacts(schema, { description, kind: 'choices', placeholder: 'NAME ...', ...options });
-}
-
-/** Makes a flag that takes one or more numbers ≥ 0. Its values are all arguments up to the next flag. */
-export function numberList(
-  description: string,
-  options: FlagOptions<readonly number[]> = {},
-): z.ZodArray<z.ZodNumber> {
-  return withFacts(z.array(z.number().min(0)).min(1), {
-    description,
-    kind: 'numbers',
-    placeholder: 'X ...',
-    ...options,
-  });
-}
-
-/** Makes a flag that takes one or more integers ≥ 1. Its values are all arguments up to the next flag. */
-export function countList(
-  description: string,
-  options: FlagOptions<readonly number[]>,
-): z.ZodArray<z.ZodNumber> {
-  return withFacts(z.array(z.int().min(1)).min(1), {
-    description,
-    kind: 'integers',
-    placeholder: 'N ...',
-    ...options,
-  });
+  return listOf('choices', z.enum(names), 'NAME ...')(description, options as object) as never;
 }
 
 /** Makes a flag that takes an integer of 1 or more for each word of `placeholders`. */

@@ -6,6 +6,13 @@ import type { OptionName } from './option-names.js';
 /** The schemas of a topic's flags, by flag name. */
 export type FlagFragment = Readonly<Record<string, z.ZodType>>;
 
+/** The intersection of the members of a union. */
+export type AllOf<Union> = (Union extends unknown ? (each: Union) => void : never) extends (
+  all: infer All,
+) => void
+  ? All
+  : never;
+
 type ReadonlyValue<Value> = Value extends readonly (infer Item)[] ? readonly Item[] : Value;
 
 /**

@@ -4,6 +4,7 @@ import type { FlagValues } from '../flags/flag-values.js';
 import {
   type AxisSize,
   axesOfStage,
+  formatAxes,
   greatestCommonDivisor,
   listDivisors,
   numAlong,
@@ -172,9 +173,6 @@ function readStageSizes({ flags: given, axes: all }: Call): SizesOfStage {
   const etp = given.get('expert-tensor-parallel-size') ?? sizeOfAxis(axes, 'tp');
   return { etp, ep: given.get('expert-model-parallel-size') ?? 1, axes, stage: numAlong(axes) };
 }
-
-const formatAxes = (axes: readonly AxisSize[]): string =>
-  axes.map(({ word, size }) => `${word} ${size}`).join(' x ');
 
 /**
  * Checks that the number of processes that share a layer is divisible by the number of processes with

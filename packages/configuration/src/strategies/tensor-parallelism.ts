@@ -1,7 +1,13 @@
 import { ConfigurationError, nearestDivisors, nearestMultiples } from '@mtl/errors';
 import { count, toggle } from '../flags/flag-kinds.js';
 import type { FlagValues } from '../flags/flag-values.js';
-import { greatestCommonDivisor, powersOfTwo, type StrategyCall, strategy } from './strategy.js';
+import {
+  greatestCommonDivisor,
+  powersOfTwo,
+  type StrategyCall,
+  strategy,
+  switchSetting,
+} from './strategy.js';
 
 /** The flags that request tensor parallelism. */
 export const tensorParallelFlags = {
@@ -57,16 +63,13 @@ export const tensorParallelism = strategy<typeof tensorParallelFlags, TensorPara
   },
   groups: () => ({ tp: ['tp'] }),
   settings: [
-    {
-      key: 'sequenceParallel',
+    switchSetting({
+      flag: 'sequence-parallel',
       changesPasses: true,
       choices: ({ tp }) => (tp === 1 ? [false] : [true, false]),
-      givenBy: ['sequence-parallel'],
-      given: (_, value) => value,
-      flags: (value) => (value === true ? { 'sequence-parallel': true } : {}),
       recorded: (sequenceParallel) => ({ sequenceParallel }),
-      words: (value) => (value === true ? 'sequence parallelism' : undefined),
-    },
+      words: 'sequence parallelism',
+    }),
   ],
   savings: [
     {

@@ -216,8 +216,8 @@ function tokenizerOfFlags(flags: FlagReader): TokenizerConfiguration | undefined
 }
 
 /**
- * Rejects a tokenizer without a part. GPT-2's vocabulary is also built in, so that a GPT2BPETokenizer has either
- * both files or none.
+ * Rejects a tokenizer without a part. GPT-2's vocabulary is also built in, so that a GPT2BPETokenizer has
+ * either both files or none.
  */
 function checkMissingPart(
   flags: FlagReader,
