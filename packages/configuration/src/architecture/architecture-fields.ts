@@ -20,7 +20,7 @@ import {
   presentIfOn,
 } from './architecture-field.js';
 import { attentionFields, rotationFields } from './attention-fields.js';
-import { expertFields, gateFields } from './expert-fields.js';
+import { expertFields, gateFields, oneActivation } from './expert-fields.js';
 
 /** Returns a function that replaces the value of Llama 3.1 by undefined, because models omit this value. */
 const unless = (usual: number) => (value: unknown) => (value === usual ? undefined : value);
@@ -201,6 +201,7 @@ export const architectureFields = {
   swiglu: ofGpt(
     toggle(
       'Gated feed-forward layers of three matrices, with SiLU, instead of GELU; without --ffn-hidden-size of two thirds of the width, in whole 64s.',
+      { excludes: { 'squared-relu': oneActivation } },
     ),
   ),
   'squared-relu': ofGpt(toggle('Squared ReLU in feed-forward layers instead of GELU.')),
@@ -211,6 +212,7 @@ export const architectureFields = {
   'qk-norm-whole-width': optional(
     openToggle(
       'Lets --qk-layernorm normalize the queries of all heads together, and the keys, as OLMoE does. With --normalization RMSNorm.',
+      { needs: ['qk-layernorm', 'changes norms of queries and keys, and there are none'] },
     ),
     { conversion: presentIfOn },
   ),

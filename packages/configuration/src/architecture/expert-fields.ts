@@ -132,11 +132,17 @@ export const expertFields = {
   ),
 };
 
+/** The reason why flags of different activations exclude each other. */
+export const oneActivation = 'a feed-forward layer has one activation';
+
 /** Variants of gated MLPs, which models with experts use. */
 export const gateFields = {
-  'quick-geglu': optional(openToggle('Gated feed-forward layers with x sigmoid(1.702 x) instead of GELU.'), {
-    conversion: presentIfOn,
-  }),
+  'quick-geglu': optional(
+    openToggle('Gated feed-forward layers with x sigmoid(1.702 x) instead of GELU.', {
+      excludes: { swiglu: oneActivation, 'squared-relu': oneActivation },
+    }),
+    { conversion: presentIfOn },
+  ),
   'glu-linear-offset': optional(
     anyNumber('What is added to the values of gated feed-forward layers before the gates multiply them.', {
       defaultText: '0',

@@ -128,9 +128,6 @@ function checkQueryGroups(flags: FlagReader, numAttentionHeads: number): void {
 
 function checkBlocks(flags: FlagReader): void {
   checkQueryKeyNorm(flags);
-  if (flags.required('swiglu') && flags.required('squared-relu')) {
-    flags.conflict({ flags: ['swiglu', 'squared-relu'], why: 'a feed-forward layer has one activation' });
-  }
   for (const name of ['swiglu', 'squared-relu', 'quick-geglu'] as const) {
     if (flags.get(name) !== true || !flags.isGiven('gelu')) continue;
     flags.conflict({ flags: [name, 'gelu'], why: 'a feed-forward layer has one activation' });
@@ -141,20 +138,12 @@ function checkBlocks(flags: FlagReader): void {
 function checkQueryKeyNorm(flags: FlagReader): void {
   const name = 'qk-norm-whole-width';
   if (flags.get(name) !== true) return;
-  if (flags.get('qk-layernorm') !== true) {
-    flags.needs(name, '--qk-layernorm', 'changes norms of queries and keys, and there are none');
-  }
   if (flags.get('normalization') === 'RMSNorm') return;
   flags.needs(name, '--normalization RMSNorm', 'is of RMSNorm');
 }
 
 function checkGates(flags: FlagReader): void {
-  const isQuick = flags.get('quick-geglu') === true;
-  for (const name of ['swiglu', 'squared-relu'] as const) {
-    if (!isQuick || !flags.required(name)) continue;
-    flags.conflict({ flags: ['quick-geglu', name], why: 'a feed-forward layer has one activation' });
-  }
-  if (isQuick || flags.required('swiglu')) return;
+  if (flags.get('quick-geglu') === true || flags.required('swiglu')) return;
   for (const name of ['glu-linear-offset', 'activation-func-clamp-value'] as const) {
     if (flags.get(name) === undefined) continue;
     flags.needs(

@@ -59,6 +59,13 @@ export interface FlagFacts {
   /** Returns the canonical form of a value; undefined if the value means the same as omitting the flag. */
   readonly canonical?: ((value: unknown) => unknown) | undefined;
   /**
+   * The flag without which giving this flag is an error, and the end of the error's sentence:
+   * `['save', 'has nowhere to save to']`.
+   */
+  readonly needs?: readonly [flag: string, why: string];
+  /** The flags that cannot have a value in the same run, each with the reason. */
+  readonly excludes?: Readonly<Record<string, string>>;
+  /**
    * How a resumed run compares the flag, if the flag affects how a model is trained: `true` compares the
    * flag's value, and a function returns an effective value to compare. Absent: the flag is not compared,
    * because it is about paths, reports or the layout, or about the schedule, which a resumed run refuses to
@@ -72,7 +79,8 @@ export type Learning = true | ((settings: SettingsInForce) => unknown);
 /** The facts about every flag, by its schema. */
 export const flagFacts = z.registry<FlagFacts>();
 
-interface FlagOptions<Value> extends Pick<FlagFacts, 'expected' | 'canonical' | 'otherChoices'> {
+interface FlagOptions<Value>
+  extends Pick<FlagFacts, 'expected' | 'canonical' | 'otherChoices' | 'needs' | 'excludes'> {
   readonly placeholder?: string;
   readonly default?: Value;
   readonly defaultText?: string;
@@ -178,15 +186,17 @@ export function choice<
 /** Makes a switch: `--name` turns it on, and `--no-name` turns it off. */
 export function toggle(
   description: string,
-  options: Pick<FlagOptions<never>, 'learning'> = {},
+  options: Pick<FlagOptions<never>, 'learning' | 'needs' | 'excludes'> = {},
 ): z.ZodBoolean & HasDefault {
   const facts: FlagFacts = { description, kind: 'boolean', placeholder: '', default: false, ...options };
   return withFacts(z.boolean(), facts) as z.ZodBoolean & HasDefault;
 }
 
 /** Makes a switch whose default follows from other flags. */
-export const openToggle = (description: string): z.ZodBoolean =>
-  withFacts(z.boolean(), { description, kind: 'boolean', placeholder: '' });
+export const openToggle = (
+  description: string,
+  options: Pick<FlagOptions<never>, 'needs' | 'excludes'> = {},
+): z.ZodBoolean => withFacts(z.boolean(), { description, kind: 'boolean', placeholder: '', ...options });
 
 type MakeListFlag<Item extends z.ZodType> = (
   description: string,

@@ -40,3 +40,19 @@ export type FlagValues<Fragment extends FlagFragment, Present extends NameIn<Fra
     NameWithDefault<Fragment> | Present
   > as OptionName<Name>]?: ReadonlyValue<z.infer<Fragment[Name]>>;
 };
+
+/** The type of an object without its properties that are undefined. */
+type WithoutUndefined<Values> = {
+  readonly [Key in keyof Values as undefined extends Values[Key] ? never : Key]: Values[Key];
+} & {
+  readonly [Key in keyof Values as undefined extends Values[Key] ? Key : never]?: Exclude<
+    Values[Key],
+    undefined
+  >;
+};
+
+/** Returns an object without its properties that are undefined. */
+export const withoutUndefined = <Values extends object>(values: Values): WithoutUndefined<Values> =>
+  Object.fromEntries(
+    Object.entries(values).filter(([, value]) => value !== undefined),
+  ) as WithoutUndefined<Values>;

@@ -53,9 +53,7 @@ export const deviceFlags = {
 export const communicationFlags = {
   'distributed-timeout-minutes': positiveNumber(
     'Minutes that a process waits for others before it gives up.',
-    {
-      default: 10,
-    },
+    { default: 10 },
   ),
 };
 
@@ -92,7 +90,8 @@ export const flagGroups = [
   { title: 'Dry run', topic: undefined, flags: dryRunFlags },
 ] as const;
 
-const schemas = Object.assign({}, ...flagGroups.map(({ flags }) => flags)) as AllOf<
+/** The schemas of all flags, by name. */
+export const flagSchemas = Object.assign({}, ...flagGroups.map(({ flags }) => flags)) as AllOf<
   (typeof flagGroups)[number]['flags']
 >;
 
@@ -100,7 +99,7 @@ const schemas = Object.assign({}, ...flagGroups.map(({ flags }) => flags)) as Al
  * The schema of all flags, for command lines, YAML and JSON files, presets, help and range checks. Checks
  * that involve several flags are in `validateConfiguration`.
  */
-export const flagSchema = z.strictObject(schemas).partial();
+export const flagSchema = z.strictObject(flagSchemas).partial();
 
 /** The values of flags, by Megatron-LM's names; a flag without a value is absent. */
 export type Flags = z.infer<typeof flagSchema>;
@@ -118,15 +117,15 @@ export const recomputeFlagNames = Object.keys(recomputeFlags) as readonly (keyof
 export type TrackingFlags = Pick<Flags, keyof typeof trackingFlags>;
 export const trackingFlagNames = Object.keys(trackingFlags) as readonly (keyof TrackingFlags)[];
 
-export const flagNames: readonly FlagName[] = Object.keys(schemas) as FlagName[];
+export const flagNames: readonly FlagName[] = Object.keys(flagSchemas) as FlagName[];
 
 export function isFlagName(name: string): name is FlagName {
-  return Object.hasOwn(schemas, name);
+  return Object.hasOwn(flagSchemas, name);
 }
 
 /** Returns the schema of a flag's value. */
 export function findSchema(name: FlagName): z.ZodType {
-  return schemas[name];
+  return flagSchemas[name];
 }
 
 /** Returns the help, the type and the default of a flag. */

@@ -1,6 +1,7 @@
 import { ConfigurationError } from '@mtl/errors';
 import { resolveFlags } from '../command-line/resolve-flags.js';
-import { bundledCorpus, dataFlags } from '../flags/data-flags.js';
+import { bundledCorpus, conversationFlags, dataFlags } from '../flags/data-flags.js';
+import { withoutUndefined } from '../flags/flag-values.js';
 import { camelCase } from '../flags/option-names.js';
 import { type TokenizerPart, tokenizerParts } from '../flags/tokenizer-parts.js';
 import type {
@@ -12,25 +13,15 @@ import type {
 import type { Flags } from '../schema/flag-schema.js';
 import { FlagReader } from './flag-reader.js';
 
-/** The flags that only runs on conversations have. */
-const conversationFlags = [
-  'validation-data',
-  'validation-fraction',
-  'epochs',
-  'early-stopping-patience',
-] as const;
-
 /**
  * Returns the settings of a run on conversations; undefined for other runs.
  *
  * @throws ConfigurationError `MTL_FLAG_NEEDS`, `MTL_FLAG_CONFLICT`
  */
 export function conversationConfiguration(flags: FlagReader): ConversationConfiguration | undefined {
+  flags.checkRelations(conversationFlags);
   const trainData = flags.get('train-data');
-  if (trainData === undefined) {
-    flags.needsFor(conversationFlags, '--train-data FILE', 'belongs to conversations');
-    return undefined;
-  }
+  if (trainData === undefined) return undefined;
   const dataPath = flags.get('data-path');
   if (dataPath !== undefined && !(flags.isDefault('data-path') && dataPath.join() === bundledCorpus)) {
     flags.conflict({
@@ -41,12 +32,6 @@ export function conversationConfiguration(flags: FlagReader): ConversationConfig
   }
   const validationData = flags.get('validation-data') ?? [];
   const validationFraction = flags.required('validation-fraction');
-  if (validationData.length > 0 && validationFraction > 0) {
-    flags.conflict({
-      flags: ['validation-data', 'validation-fraction'],
-      why: 'the conversations to evaluate on come from files or from those to train on',
-    });
-  }
   const patience = flags.get('early-stopping-patience');
   if (patience !== undefined && validationData.length === 0 && validationFraction === 0) {
     flags.needs(
@@ -60,7 +45,7 @@ export function conversationConfiguration(flags: FlagReader): ConversationConfig
     validationData,
     validationFraction,
     long: flags.required('long-conversations'),
-    ...(patience === undefined ? {} : { patience }),
+    ...withoutUndefined({ patience }),
   };
 }
 
@@ -77,7 +62,6 @@ export interface DataConfigurationOptions {
  */
 export function dataConfiguration({ flags, training, notices }: DataConfigurationOptions): DataConfiguration {
   const mockData = flags.get('mock-data') === true;
-  if (mockData) checkMockData(flags);
   const conversations = conversationConfiguration(flags);
   const split = flags.required('split');
   const [train, valid] = parseWeights(split);
@@ -99,8 +83,7 @@ export function dataConfiguration({ flags, training, notices }: DataConfiguratio
     ...flags.values(dataFlags),
     dataPath,
     ...(mockData ? { mockData } : {}),
-    ...(tokenizer === undefined ? {} : { tokenizer }),
-    ...(conversations === undefined ? {} : { conversations }),
+    ...withoutUndefined({ tokenizer, conversations }),
     // makes attention and positions stop at the boundaries between packed conversations
     ...(conversations !== undefined && { resetPositionIds: true, resetAttentionMask: true }),
   };
@@ -112,22 +95,6 @@ export function dataConfiguration({ flags, training, notices }: DataConfiguratio
       refuseSplit(flags, 'is not a list of weights');
     if (weights.length < 1 || weights.length > 3) refuseSplit(flags, `has ${weights.length} weights`);
     return [...weights, 0, 0].slice(0, 3);
-  }
-}
-
-/**
- * Rejects mock data together with real data.
- *
- * @throws ConfigurationError `MTL_FLAG_CONFLICT`
- */
-function checkMockData(flags: FlagReader): void {
-  for (const other of ['data-path', 'train-data'] as const) {
-    if (!flags.isGiven(other)) continue;
-    flags.conflict({
-      flags: ['mock-data', other],
-      why: 'a run learns from made-up data or from data of your own',
-      remedy: 'leave out one',
-    });
   }
 }
 
