@@ -1,4 +1,4 @@
-import { ConfigurationError, nearestDivisors, nearestMultiples } from '@mtl/errors';
+import { nearestDivisors, nearestMultiples } from '@mtl/errors';
 import type { BertConfiguration, ModelConfiguration } from '../pretraining-configuration.js';
 import { bertFlags } from '../schema/flag-schema.js';
 import type { FlagReader } from '../validation/flag-reader.js';
@@ -69,15 +69,12 @@ export function modelConfiguration(flags: FlagReader, notices: string[] = []): M
   if (!Number.isInteger(headSize)) {
     const heads = nearestDivisors(hiddenSize, numAttentionHeads);
     const widths = nearestMultiples(numAttentionHeads, hiddenSize);
-    throw new ConfigurationError(
-      'MTL_HEADS',
-      `${flags.written('num-attention-heads')} does not divide ${flags.written('hidden-size')}`,
-      {
-        expected: `${heads.join(' or ')} heads, or a hidden size of ${widths.join(' or ')}`,
-        remedy: `pass --num-attention-heads ${heads.at(-1)}`,
-        details: { hiddenSize, numAttentionHeads, heads, widths },
-      },
-    );
+    flags.refuse('num-attention-heads', `does not divide ${flags.written('hidden-size')}`, {
+      code: 'MTL_HEADS',
+      expected: `${heads.join(' or ')} heads, or a hidden size of ${widths.join(' or ')}`,
+      remedy: `pass --num-attention-heads ${heads.at(-1)}`,
+      details: { hiddenSize, numAttentionHeads, heads, widths },
+    });
   }
   checkQueryGroups(flags, numAttentionHeads);
   checkBlocks(flags);
@@ -87,16 +84,13 @@ export function modelConfiguration(flags: FlagReader, notices: string[] = []): M
   const maxPositionEmbeddings = flags.get('max-position-embeddings') ?? sequenceLength;
   checkPositions(flags, { headSize, maxPositions: maxPositionEmbeddings }, notices);
   if (sequenceLength > maxPositionEmbeddings) {
-    throw new ConfigurationError(
-      'MTL_SEQUENCE_LENGTH',
-      `${flags.written('seq-length')} is longer than ${flags.written('max-position-embeddings')}`,
-      {
-        expected: `at most ${maxPositionEmbeddings} tokens per sample`,
-        remedy: flags.isLoaded('max-position-embeddings')
-          ? `pass --seq-length ${maxPositionEmbeddings}`
-          : `pass --seq-length ${maxPositionEmbeddings} or --max-position-embeddings ${sequenceLength}`,
-      },
-    );
+    flags.refuse('seq-length', `is longer than ${flags.written('max-position-embeddings')}`, {
+      code: 'MTL_SEQUENCE_LENGTH',
+      expected: `at most ${maxPositionEmbeddings} tokens per sample`,
+      remedy: flags.isLoaded('max-position-embeddings')
+        ? `pass --seq-length ${maxPositionEmbeddings}`
+        : `pass --seq-length ${maxPositionEmbeddings} or --max-position-embeddings ${sequenceLength}`,
+    });
   }
   const { vocabularySize } = flags;
   return {
@@ -115,15 +109,12 @@ function checkQueryGroups(flags: FlagReader, numAttentionHeads: number): void {
   }
   if (numAttentionHeads % numQueryGroups === 0) return;
   const groups = nearestDivisors(numAttentionHeads, numQueryGroups);
-  throw new ConfigurationError(
-    'MTL_HEADS',
-    `${flags.written('num-query-groups')} does not divide ${flags.written('num-attention-heads')}`,
-    {
-      expected: `${groups.join(' or ')} groups`,
-      remedy: `pass --num-query-groups ${groups.at(-1)}`,
-      details: { numAttentionHeads, numQueryGroups, groups },
-    },
-  );
+  flags.refuse('num-query-groups', `does not divide ${flags.written('num-attention-heads')}`, {
+    code: 'MTL_HEADS',
+    expected: `${groups.join(' or ')} groups`,
+    remedy: `pass --num-query-groups ${groups.at(-1)}`,
+    details: { numAttentionHeads, numQueryGroups, groups },
+  });
 }
 
 function checkBlocks(flags: FlagReader): void {

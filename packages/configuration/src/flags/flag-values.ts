@@ -1,3 +1,4 @@
+import type { MtlErrorOptions } from '@mtl/errors';
 import type * as z from 'zod';
 import type { HasDefault } from './flag-kinds.js';
 import type { FlagElsewhere } from './flags-elsewhere.js';
@@ -5,6 +6,11 @@ import type { OptionName } from './option-names.js';
 
 /** The schemas of a topic's flags, by flag name. */
 export type FlagFragment = Readonly<Record<string, z.ZodType>>;
+
+/** The error about a flag: its code, the valid values and the remedy. */
+export interface FlagProblem extends MtlErrorOptions {
+  readonly code: `MTL_${string}`;
+}
 
 /** The intersection of the members of a union. */
 export type AllOf<Union> = (Union extends unknown ? (each: Union) => void : never) extends (

@@ -339,15 +339,12 @@ function checkInstances({ flags: given, axes }: StrategyCall<typeof flags>, numI
     numRanks % numInstances === 0
       ? `${numCopies} ranks with copies of the same experts`
       : `${numRanks} ranks that sum gradients (${formatAxes(summing)})`;
-  throw new ConfigurationError(
-    'MTL_OPTIMIZER_INSTANCES',
-    `${given.written('num-distributed-optimizer-instances')} does not divide the ${what}`,
-    {
-      expected: nearest.join(' or '),
-      remedy: `pass --num-distributed-optimizer-instances ${nearest.at(0)}`,
-      details: { numInstances, numRanks, numCopies, nearest },
-    },
-  );
+  given.refuse('num-distributed-optimizer-instances', `does not divide the ${what}`, {
+    code: 'MTL_OPTIMIZER_INSTANCES',
+    expected: nearest.join(' or '),
+    remedy: `pass --num-distributed-optimizer-instances ${nearest.at(0)}`,
+    details: { numInstances, numRanks, numCopies, nearest },
+  });
 }
 
 /**

@@ -9,7 +9,7 @@ import {
 import type { BuildGptStagesOptions, LayerFactoryOptions } from '@mtl/models';
 import type { GroupsByRole, ListedStore, ModelOptimizerOptions } from '@mtl/optimizer';
 import type * as z from 'zod';
-import type { FlagFragment } from '../flags/flag-values.js';
+import type { FlagFragment, FlagProblem } from '../flags/flag-values.js';
 import { optionName } from '../flags/option-names.js';
 
 /** Returns the greatest common divisor of two integers of 0 or more. */
@@ -48,6 +48,7 @@ export interface FlagsOf<Fragment extends FlagFragment> {
     readonly remedy?: string;
   }): never;
   needs(flag: keyof Fragment, other: string, why: string): never;
+  refuse(name: keyof Fragment, problem: string, error: FlagProblem): never;
   /** Returns true if a value comes from a default or a preset. */
   isDefault(name: keyof Fragment): boolean;
   /** Returns a flag with its value, as the user wrote it. */

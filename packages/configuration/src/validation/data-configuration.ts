@@ -1,4 +1,3 @@
-import { ConfigurationError } from '@mtl/errors';
 import { resolveFlags } from '../command-line/resolve-flags.js';
 import { bundledCorpus, conversationFlags, dataFlags } from '../flags/data-flags.js';
 import { withoutUndefined } from '../flags/flag-values.js';
@@ -106,18 +105,16 @@ function readDataPath(flags: FlagReader): readonly string[] {
   const words = flags.get('data-path') ?? [];
   if (!words.includes(bundledCorpus)) return words;
   if (words.length === 1) return [];
-  throw new ConfigurationError(
-    'MTL_DATA_PATH',
-    `${flags.written('data-path')} mixes the bundled corpus with others`,
-    {
-      expected: `--data-path ${bundledCorpus} alone, or prefixes of datasets`,
-      remedy: `write ./${bundledCorpus} where a dataset has that name`,
-    },
-  );
+  flags.refuse('data-path', 'mixes the bundled corpus with others', {
+    code: 'MTL_DATA_PATH',
+    expected: `--data-path ${bundledCorpus} alone, or prefixes of datasets`,
+    remedy: `write ./${bundledCorpus} where a dataset has that name`,
+  });
 }
 
 function refuseSplit(flags: FlagReader, why: string): never {
-  throw new ConfigurationError('MTL_SPLIT', `${flags.written('split')} ${why}`, {
+  flags.refuse('split', why, {
+    code: 'MTL_SPLIT',
     expected: 'one to three weights of 0 or more, for training, validation and test, the first above 0',
     remedy: 'pass --split 969,30,1',
   });

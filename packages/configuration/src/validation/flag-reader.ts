@@ -4,7 +4,7 @@ import type { TokenizerOptions } from '@mtl/tokenizers';
 import type { ModelKind } from '../architecture/architecture-field.js';
 import { isDefaultSource, type ResolvedFlags } from '../command-line/resolve-flags.js';
 import { flagFacts } from '../flags/flag-kinds.js';
-import type { FlagFragment, FlagValues } from '../flags/flag-values.js';
+import type { FlagFragment, FlagProblem, FlagValues } from '../flags/flag-values.js';
 import { isElsewhere } from '../flags/flags-elsewhere.js';
 import { optionName } from '../flags/option-names.js';
 import { defaultFlags, type FlagName, type Flags, findFlagFacts } from '../schema/flag-schema.js';
@@ -110,6 +110,11 @@ export class FlagReader {
   /** Returns a notice for each given flag of `names`. `reason` describes when these flags have no effect. */
   noticesOfUnused(names: readonly FlagName[], reason: string): readonly string[] {
     return names.filter((name) => this.isGiven(name)).map((name) => `--${name} has no effect ${reason}`);
+  }
+
+  /** Throws the error about a flag's value. `problem` follows the flag and its value in the message. */
+  refuse(name: FlagName, problem: string, { code, ...facts }: FlagProblem): never {
+    throw new ConfigurationError(code, `${this.written(name)} ${problem}`, facts);
   }
 
   /** Throws the error about two flags that contradict each other. */

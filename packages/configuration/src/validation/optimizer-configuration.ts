@@ -160,15 +160,11 @@ function refuseAbovePeak(
   const { name, peakName, instead = name } = options;
   const [peak, lowest] = [flags.required(peakName), flags.required(name)];
   if (lowest <= peak) return;
-  throw new ConfigurationError(
-    'MTL_LEARNING_RATE',
-    `${flags.written(name)} is above ${flags.written(peakName)}`,
-    {
-      expected: `at most ${peak}`,
-      // removes the rounding error of the division
-      remedy: `pass --${instead} ${Number((peak / 10).toPrecision(12))}`,
-    },
-  );
+  flags.refuse(name, `is above ${flags.written(peakName)}`, {
+    code: 'MTL_LEARNING_RATE',
+    expected: `at most ${peak}`, // removes the rounding error of the division
+    remedy: `pass --${instead} ${Number((peak / 10).toPrecision(12))}`,
+  });
 }
 
 /**
@@ -190,11 +186,11 @@ function readDecoupledRate(
   const lowest = flags.required(lowestFlag);
   refuseAbovePeak(flags, { name: lowestFlag, instead: 'decoupled-min-lr', peakName: 'decoupled-lr' });
   if (flags.required('lr-warmup-init') > peak) {
-    throw new ConfigurationError(
-      'MTL_LEARNING_RATE',
-      `${flags.written('lr-warmup-init')} is above ${flags.written('decoupled-lr')}`,
-      { expected: `at most ${peak}`, remedy: 'pass --lr-warmup-init 0' },
-    );
+    flags.refuse('lr-warmup-init', `is above ${flags.written('decoupled-lr')}`, {
+      code: 'MTL_LEARNING_RATE',
+      expected: `at most ${peak}`,
+      remedy: 'pass --lr-warmup-init 0',
+    });
   }
   return { maxLearningRate: peak, minLearningRate: lowest };
 }

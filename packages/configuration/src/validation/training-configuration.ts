@@ -60,11 +60,11 @@ export function recomputeConfiguration(options: RecomputeConfigurationOptions): 
   const numLayers = flags.get('recompute-num-layers') ?? 1;
   const layersPerChunk = mostLayersOfChunk(model, parallel);
   if (numLayers > layersPerChunk) {
-    throw new ConfigurationError(
-      'MTL_RECOMPUTE',
-      `${flags.written('recompute-num-layers')} is more than the ${layersPerChunk} layers of a chunk`,
-      { expected: `1 to ${layersPerChunk}`, remedy: `pass --recompute-num-layers ${layersPerChunk}` },
-    );
+    flags.refuse('recompute-num-layers', `is more than the ${layersPerChunk} layers of a chunk`, {
+      code: 'MTL_RECOMPUTE',
+      expected: `1 to ${layersPerChunk}`,
+      remedy: `pass --recompute-num-layers ${layersPerChunk}`,
+    });
   }
   return { granularity, method, numLayers };
 }
@@ -180,15 +180,12 @@ function refuseIterations(flags: FlagReader, batches: NumMicroBatches): never {
       : [{ given: `--${name} ${steps}`, instead: `--${replacement} ${countSamples(steps)}` }];
   });
   const instead = inForce.map((one) => one.instead).join(' ');
-  throw new ConfigurationError(
-    'MTL_FLAG_NEEDS',
-    `${flags.written('rampup-batch-size')} counts samples, but training is counted in iterations`,
-    {
-      expected: instead,
-      remedy: `replace ${inForce.map(({ given }) => given).join(' ')} by ${instead}, which is the same number of steps`,
-      details: { flag: 'rampup-batch-size', instead },
-    },
-  );
+  flags.refuse('rampup-batch-size', 'counts samples, but training is counted in iterations', {
+    code: 'MTL_FLAG_NEEDS',
+    expected: instead,
+    remedy: `replace ${inForce.map(({ given }) => given).join(' ')} by ${instead}, which is the same number of steps`,
+    details: { flag: 'rampup-batch-size', instead },
+  });
 }
 
 interface TrainingLength
@@ -243,11 +240,11 @@ function countTrainIterations(flags: FlagReader, batches: NumMicroBatches): numb
   const iterations = batches.iterationsFor(trainSamples, flags.start);
   if (iterations > 0) return iterations;
   const { globalBatchSize } = batches.at(0);
-  throw new ConfigurationError(
-    'MTL_TRAIN_ITERS',
-    `${flags.written('train-samples')} is less than one global batch`,
-    { expected: `${globalBatchSize} samples or more`, remedy: `pass --train-samples ${globalBatchSize}` },
-  );
+  flags.refuse('train-samples', 'is less than one global batch', {
+    code: 'MTL_TRAIN_ITERS',
+    expected: `${globalBatchSize} samples or more`,
+    remedy: `pass --train-samples ${globalBatchSize}`,
+  });
 }
 
 function choosePrecision(flags: FlagReader): TrainingConfiguration['precision'] {
