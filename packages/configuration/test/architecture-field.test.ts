@@ -7,12 +7,8 @@ import { afterAll, expect, it, vi } from 'vitest';
 vi.mock('../src/architecture/architecture-fields.js', async (importOriginal) => {
   const original = await importOriginal<typeof import('../src/architecture/architecture-fields.js')>();
   const { count } = await import('../src/flags/flag-kinds.js');
-  const dummy = {
-    flag: count('Tracks that a dummy has.', { default: 1 }),
-    key: 'dummyTracks',
-    decides: 'weights',
-    isSize: true,
-  };
+  const { ofAll } = await import('../src/architecture/architecture-field.js');
+  const dummy = ofAll(count('Tracks that a dummy has.', { default: 1 }), { isSize: true });
   return { ...original, architectureFields: { ...original.architectureFields, 'dummy-tracks': dummy } };
 });
 

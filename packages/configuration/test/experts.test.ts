@@ -10,6 +10,7 @@ import type {
 } from '@mtl/models';
 import { expect, expectTypeOf, it, onTestFinished } from 'vitest';
 import { expertFields, gateFields } from '../src/architecture/expert-fields.js';
+import type { OptionName } from '../src/flags/option-names.js';
 import {
   configurationJson,
   configure as configureOptions,
@@ -21,7 +22,7 @@ import {
   readSavedConfiguration,
   validateConfiguration,
 } from '../src/index.js';
-import { withLoadedFlags } from '../src/internal/index.js';
+import { listFields, withLoadedFlags } from '../src/internal/index.js';
 import {
   architectureFlags,
   checkHuggingFaceArchitecture,
@@ -56,13 +57,15 @@ function saveAndRead(flags: string) {
 
 it('has the keys and names of the models', () => {
   type Fields = typeof expertFields & typeof gateFields;
-  expectTypeOf<Fields[keyof Fields]['key']>().toEqualTypeOf<keyof ExpertVariants>();
+  expectTypeOf<OptionName<keyof Fields>>().toEqualTypeOf<keyof ExpertVariants>();
   expectTypeOf<
     NonNullable<Flags['moe-router-load-balancing-type']>[number]
   >().toEqualTypeOf<LoadBalancingType>();
   expectTypeOf<NonNullable<Flags['moe-router-score-function']>>().toEqualTypeOf<RouterScoreFunction>();
   expectTypeOf<NonNullable<Flags['moe-token-drop-policy']>>().toEqualTypeOf<TokenDropPolicy>();
-  const keys = Object.values({ ...expertFields, ...gateFields }).map(({ key }) => key);
+  const own = { ...expertFields, ...gateFields };
+  const keys = listFields().flatMap(([name, { key }]) => (Object.hasOwn(own, name) ? [key] : []));
+  expect(keys).toHaveLength(Object.keys(own).length);
   expect(new Set(keys).size).toBe(keys.length);
 });
 

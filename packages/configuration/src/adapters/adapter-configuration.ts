@@ -2,9 +2,7 @@ import { specifyLora } from '@mtl/formats';
 import type { GptModelConfiguration } from '@mtl/models';
 import type { FlagReader } from '../validation/flag-reader.js';
 import type { AdaptedConfiguration } from './adapted-configuration.js';
-import { adapterExportFlags, adapterFlags } from './adapter-flags.js';
-
-const adapterNames = Object.keys(adapterFlags) as (keyof typeof adapterFlags)[];
+import { adapterFlags } from './adapter-flags.js';
 
 /**
  * Checks that --load-lora can be combined with the other flags.
@@ -38,12 +36,7 @@ export function adapterConfiguration(
   model: () => GptModelConfiguration,
 ): AdaptedConfiguration {
   const rank = flags.get('lora-rank');
-  if (rank === undefined) {
-    for (const name of [...adapterNames, ...adapterExportFlags]) {
-      if (flags.isGiven(name)) flags.needs(name, '--lora-rank N', 'has no adapters to belong to');
-    }
-    return {};
-  }
+  if (rank === undefined) return {};
   if (flags.get('load') === undefined && flags.get('load-hf') === undefined) {
     flags.needs('lora-rank', '--load-hf DIR or --load DIR', 'has no trained weights to adapt');
   }

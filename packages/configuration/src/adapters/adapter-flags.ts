@@ -1,5 +1,7 @@
 import { count, fraction, positiveNumber, redescribed, text, texts, toggle } from '../flags/flag-kinds.js';
 
+const adapters = ['lora-rank', 'has no adapters to belong to'] as const;
+
 /** The flags of low-rank adapters (LoRA), which are trained in place of the model's own weights. */
 export const adapterFlags = {
   'lora-rank': count(
@@ -7,15 +9,18 @@ export const adapterFlags = {
   ),
   'lora-alpha': positiveNumber('What adapters add is scaled by this over --lora-rank.', {
     defaultText: '--lora-rank',
+    needs: adapters,
   }),
-  'use-rslora': toggle('Scales what adapters add by --lora-alpha over the square root of --lora-rank.'),
+  'use-rslora': toggle('Scales what adapters add by --lora-alpha over the square root of --lora-rank.', {
+    needs: adapters,
+  }),
   'lora-dropout': fraction(
     'Probability of dropping a feature of an adapted layer, before the adapter; not of experts.',
-    { default: 0 },
+    { default: 0, needs: adapters },
   ),
   'lora-targets': texts(
     'Linear layers that get adapters, by their names in the transformers library (q_proj, c_attn, experts.down_proj ...), or all-linear.',
-    { defaultText: 'all-linear' },
+    { defaultText: 'all-linear', needs: adapters },
   ),
 };
 
@@ -27,6 +32,7 @@ export const adapterPlaceFlags = {
   ),
   'save-lora': text('Folder to write the adapters to when training ends, as PEFT loads them.', {
     placeholder: 'DIR',
+    needs: adapters,
   }),
 };
 

@@ -1,4 +1,4 @@
-import type { PositionEmbeddingType } from '@mtl/models';
+import type { BlockVariants, ExpertVariants, PositionVariants, TransformerConfiguration } from '@mtl/models';
 import * as z from 'zod';
 import { flagFacts } from '../flags/flag-kinds.js';
 
@@ -7,26 +7,16 @@ export const modelKinds = ['gpt', 'bert'] as const;
 
 export type ModelKind = (typeof modelKinds)[number];
 
+interface AnyModel extends TransformerConfiguration, BlockVariants, PositionVariants, ExpertVariants {
+  readonly kind: ModelKind;
+  readonly sequenceLength: number;
+}
+
 /**
  * The values of the architecture that have been determined so far, by the keys of a model's configuration.
  */
 export type KnownValues = Readonly<Record<string, unknown>> & {
-  readonly kind?: ModelKind | undefined;
-  readonly hiddenSize?: number | undefined;
-  readonly numAttentionHeads?: number | undefined;
-  readonly groupQueryAttention?: boolean | undefined;
-  readonly ffnHiddenSize?: number | undefined;
-  readonly swiglu?: boolean | undefined;
-  readonly squaredRelu?: boolean | undefined;
-  readonly quickGeglu?: boolean | undefined;
-  readonly numExperts?: number | undefined;
-  readonly moeRouterEnableExpertBias?: boolean | undefined;
-  readonly moeExpertCapacityFactor?: number | undefined;
-  readonly windowSize?: string | undefined;
-  readonly positionEmbeddingType?: PositionEmbeddingType | undefined;
-  readonly useRopeScaling?: boolean | undefined;
-  readonly yarnAttentionFactor?: number | undefined;
-  readonly sequenceLength?: number | undefined;
+  readonly [Key in keyof AnyModel]?: AnyModel[Key] | undefined;
 };
 
 /** The conversion of a flag's value to the value in a model's configuration, and back. */
@@ -43,15 +33,15 @@ export interface FieldConversion {
 export interface ArchitectureField {
   /** The schema of the field's flag, with type, range, default and help. */
   readonly flag: z.ZodType;
-  /** The field's key in a model's configuration, which checkpoints save. */
+  /** The field's key in a model's configuration, which checkpoints save. Default: the option of the flag. */
   readonly key: string;
-  /** The only kind of model that has the field. Absent: all kinds. */
-  readonly kind?: ModelKind;
+  /** The only kind of model that has the field; undefined: all kinds. */
+  readonly kind: ModelKind | undefined;
   /**
-   * The effect of the field on a model. `weights`: the set of weights, or the computation with them; a loaded
-   * model must have the same value. `learning`: how the model is trained; a resumed run reports another
-   * value. `initial-weights`: the weights of a new model. `padding`: the number of vocabulary rows that
-   * belong to no token.
+   * The effect of the field on a model. `weights` (default): the set of weights, or the computation with
+   * them; a loaded model must have the same value. `learning`: how the model is trained; a resumed run
+   * reports another value. `initial-weights`: the weights of a new model. `padding`: the number of vocabulary
+   * rows that belong to no token.
    */
   readonly decides: 'weights' | 'learning' | 'initial-weights' | 'padding';
   /**
@@ -74,6 +64,35 @@ export interface ArchitectureField {
    */
   readonly isUnused?: (known: KnownValues) => boolean;
 }
+
+/** The facts that a table states about a field, in addition to its flag and its kind of model. */
+type FieldFacts = Partial<Omit<ArchitectureField, 'flag' | 'kind'>>;
+
+/** Returns a function that makes fields of a kind of model from a flag and facts. */
+const fieldsOf =
+  <Kind extends ModelKind | undefined>(kind: Kind) =>
+  <Schema extends z.ZodType>(flag: Schema, facts: FieldFacts = {}) => ({ flag, kind, ...facts });
+
+/** Makes a field that all kinds of models have. */
+export const ofAll = fieldsOf(undefined);
+/** Makes a field that only a GPT has. */
+export const ofGpt = fieldsOf('gpt');
+/** Makes a field that only a BERT has. */
+export const ofBert = fieldsOf('bert');
+
+/**
+ * Returns a function that makes fields that a GPT can have only if `has` returns true for its other values.
+ */
+export const onlyWith =
+  (has: (known: KnownValues) => boolean) =>
+  <Schema extends z.ZodType>(flag: Schema, facts: FieldFacts = {}) => {
+    const isUnused = (known: KnownValues): boolean => !has(known) || facts.isUnused?.(known) === true;
+    const otherwise = (known: KnownValues) => (isUnused(known) ? undefined : facts.otherwise?.(known));
+    return ofGpt(flag, { ...facts, isUnused, otherwise });
+  };
+
+/** Makes a field that every GPT can have or lack. */
+export const optional = onlyWith(() => true);
 
 /** The conversion of a flag that switches off a property of models. */
 export const negated = {

@@ -59,7 +59,8 @@ interface TooMany {
 }
 
 function refuse(flags: FlagReader, { flag, what, nearest }: TooMany): never {
-  throw new ConfigurationError('MTL_EXPERTS', `${flags.written(flag)} ${what}`, {
+  flags.refuse(flag, what, {
+    code: 'MTL_EXPERTS',
     expected: nearest.join(' or '),
     remedy: `pass --${flag} ${nearest.at(-1)}`,
     details: { flag, nearest },
@@ -169,7 +170,8 @@ function checkBalancing(flags: FlagReader, notices: string[]): void {
     });
   }
   if (new Set(types).size < types.length) {
-    throw new ConfigurationError('MTL_FLAG_VALUE', `${flags.written(name)} names a loss twice`, {
+    flags.refuse(name, 'names a loss twice', {
+      code: 'MTL_FLAG_VALUE',
       expected: 'each once',
       remedy: `pass --${name} ${[...new Set(types)].join(' ')}`,
       details: { flag: name, value: types },

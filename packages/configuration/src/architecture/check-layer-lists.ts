@@ -1,4 +1,3 @@
-import { ConfigurationError } from '@mtl/errors';
 import type { FlagReader } from '../validation/flag-reader.js';
 import { readLayerList } from './layer-lists.js';
 
@@ -17,15 +16,12 @@ export function checkLayerList(
   const layers = text === undefined ? undefined : readLayerList(text);
   if (layers === undefined || typeof layers === 'number') return undefined;
   if (layers.length === numLayers) return layers;
-  throw new ConfigurationError(
+  flags.refuse(name, `is a list of ${layers.length} layers, and ${flags.written('num-layers')}`, {
     code,
-    `${flags.written(name)} is a list of ${layers.length} layers, and ${flags.written('num-layers')}`,
-    {
-      expected: `${numLayers} numbers of 0 or 1`,
-      remedy: `write a list of ${numLayers}, such as "([0]+[1]*${numLayers - 1})"`,
-      details: { flag: name, length: layers.length, numLayers },
-    },
-  );
+    expected: `${numLayers} numbers of 0 or 1`,
+    remedy: `write a list of ${numLayers}, such as "([0]+[1]*${numLayers - 1})"`,
+    details: { flag: name, length: layers.length, numLayers },
+  });
 }
 
 /**

@@ -158,13 +158,10 @@ function checkTurns(flags: FlagReader): void {
 function checkRotarySize(flags: FlagReader, headSize: number): void {
   const rotarySize = Math.floor(headSize * flags.required('rotary-percent'));
   if (rotarySize > 0 && rotarySize % 2 === 0) return;
-  throw new ConfigurationError(
-    'MTL_HEADS',
-    `${flags.written('rotary-percent')} of heads of ${headSize} features rotates ${rotarySize}`,
-    {
-      expected: 'an even number of features, 2 or more',
-      remedy: `pass --kv-channels ${headSize + (headSize % 2)} --rotary-percent 1`,
-      details: { headSize, rotarySize },
-    },
-  );
+  flags.refuse('rotary-percent', `of heads of ${headSize} features rotates ${rotarySize}`, {
+    code: 'MTL_HEADS',
+    expected: 'an even number of features, 2 or more',
+    remedy: `pass --kv-channels ${headSize + (headSize % 2)} --rotary-percent 1`,
+    details: { headSize, rotarySize },
+  });
 }

@@ -1,4 +1,5 @@
 import type { TransformerConfiguration } from '@mtl/models';
+import { optionName } from '../flags/option-names.js';
 import type { ArchitectureField, ModelKind } from './architecture-field.js';
 import { architectureFields } from './architecture-fields.js';
 import { expertFields } from './expert-fields.js';
@@ -14,9 +15,10 @@ type BertFlag = {
 }[ArchitectureFlag];
 type ExpertFlag = keyof typeof expertFields;
 
-const entries = Object.entries(architectureFields) as ReadonlyArray<
-  readonly [ArchitectureFlag, ArchitectureField]
->;
+/** The fields, with the defaults of facts that the table does not state. */
+const entries: ReadonlyArray<readonly [ArchitectureFlag, ArchitectureField]> = Object.entries(
+  architectureFields,
+).map(([name, facts]) => [name as ArchitectureFlag, { key: optionName(name), decides: 'weights', ...facts }]);
 
 /** Returns the schemas of the flags for BERT, for experts, or for the other fields. */
 export function schemasOfArchitecture(of: 'bert'): FlagsOf<BertFlag>;

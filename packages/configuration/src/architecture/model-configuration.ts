@@ -1,4 +1,4 @@
-import { ConfigurationError, nearestDivisors, nearestMultiples } from '@mtl/errors';
+import { nearestDivisors, nearestMultiples } from '@mtl/errors';
 import type { BertConfiguration, ModelConfiguration } from '../pretraining-configuration.js';
 import { bertFlags } from '../schema/flag-schema.js';
 import type { FlagReader } from '../validation/flag-reader.js';
@@ -20,25 +20,14 @@ type FieldsOfFlags = Omit<ModelConfiguration, 'vocabularySize' | 'headSize' | 's
  * @throws ConfigurationError MTL_FLAG_REQUIRED for a flag without a value
  */
 function configuredFields(flags: FlagReader): FieldsOfFlags {
+  const sequenceLength = flags.required('seq-length');
+  const stated = listFields().map(
+    ([name, field]) => [field.key, modelValue(field, flags.get(name))] as const,
+  );
   // the kind of model is omitted, because it would also determine the default kind of GELU
-  const given = {
-    hiddenSize: flags.required('hidden-size'),
-    numAttentionHeads: flags.required('num-attention-heads'),
-    groupQueryAttention: flags.get('group-query-attention'),
-    swiglu: flags.get('swiglu'),
-    squaredRelu: flags.get('squared-relu'),
-    quickGeglu: flags.get('quick-geglu'),
-    numExperts: flags.get('num-experts'),
-    moeRouterEnableExpertBias: flags.get('moe-router-enable-expert-bias'),
-    moeExpertCapacityFactor: flags.get('moe-expert-capacity-factor'),
-    windowSize: flags.get('window-size'),
-    positionEmbeddingType: flags.required('position-embedding-type'),
-    useRopeScaling: flags.get('use-rope-scaling'),
-    yarnAttentionFactor: flags.get('yarn-attention-factor'),
-    sequenceLength: flags.required('seq-length'),
-  };
-  const width = architectureFields['ffn-hidden-size'].otherwise(given) as number;
-  const known = { ...given, ffnHiddenSize: flags.get('ffn-hidden-size') ?? width };
+  const given = { ...Object.fromEntries(stated), sequenceLength } as KnownValues;
+  const width = architectureFields['ffn-hidden-size'].otherwise?.(given) as number;
+  const known = { ...given, ffnHiddenSize: given.ffnHiddenSize ?? width };
   const chosen = listFields().filter(([, { kind }]) => kind !== 'bert');
   const values = chosen.map(([name, field]) => {
     const { key, isFlagValue } = configuredField(name, field);
@@ -80,15 +69,12 @@ export function modelConfiguration(flags: FlagReader, notices: string[] = []): M
   if (!Number.isInteger(headSize)) {
     const heads = nearestDivisors(hiddenSize, numAttentionHeads);
     const widths = nearestMultiples(numAttentionHeads, hiddenSize);
-    throw new ConfigurationError(
-      'MTL_HEADS',
-      `${flags.written('num-attention-heads')} does not divide ${flags.written('hidden-size')}`,
-      {
-        expected: `${heads.join(' or ')} heads, or a hidden size of ${widths.join(' or ')}`,
-        remedy: `pass --num-attention-heads ${heads.at(-1)}`,
-        details: { hiddenSize, numAttentionHeads, heads, widths },
-      },
-    );
+    flags.refuse('num-attention-heads', `does not divide ${flags.written('hidden-size')}`, {
+      code: 'MTL_HEADS',
+      expected: `${heads.join(' or ')} heads, or a hidden size of ${widths.join(' or ')}`,
+      remedy: `pass --num-attention-heads ${heads.at(-1)}`,
+      details: { hiddenSize, numAttentionHeads, heads, widths },
+    });
   }
   checkQueryGroups(flags, numAttentionHeads);
   checkBlocks(flags);
@@ -98,16 +84,13 @@ export function modelConfiguration(flags: FlagReader, notices: string[] = []): M
   const maxPositionEmbeddings = flags.get('max-position-embeddings') ?? sequenceLength;
   checkPositions(flags, { headSize, maxPositions: maxPositionEmbeddings }, notices);
   if (sequenceLength > maxPositionEmbeddings) {
-    throw new ConfigurationError(
-      'MTL_SEQUENCE_LENGTH',
-      `${flags.written('seq-length')} is longer than ${flags.written('max-position-embeddings')}`,
-      {
-        expected: `at most ${maxPositionEmbeddings} tokens per sample`,
-        remedy: flags.isLoaded('max-position-embeddings')
-          ? `pass --seq-length ${maxPositionEmbeddings}`
-          : `pass --seq-length ${maxPositionEmbeddings} or --max-position-embeddings ${sequenceLength}`,
-      },
-    );
+    flags.refuse('seq-length', `is longer than ${flags.written('max-position-embeddings')}`, {
+      code: 'MTL_SEQUENCE_LENGTH',
+      expected: `at most ${maxPositionEmbeddings} tokens per sample`,
+      remedy: flags.isLoaded('max-position-embeddings')
+        ? `pass --seq-length ${maxPositionEmbeddings}`
+        : `pass --seq-length ${maxPositionEmbeddings} or --max-position-embeddings ${sequenceLength}`,
+    });
   }
   const { vocabularySize } = flags;
   return {
@@ -126,22 +109,16 @@ function checkQueryGroups(flags: FlagReader, numAttentionHeads: number): void {
   }
   if (numAttentionHeads % numQueryGroups === 0) return;
   const groups = nearestDivisors(numAttentionHeads, numQueryGroups);
-  throw new ConfigurationError(
-    'MTL_HEADS',
-    `${flags.written('num-query-groups')} does not divide ${flags.written('num-attention-heads')}`,
-    {
-      expected: `${groups.join(' or ')} groups`,
-      remedy: `pass --num-query-groups ${groups.at(-1)}`,
-      details: { numAttentionHeads, numQueryGroups, groups },
-    },
-  );
+  flags.refuse('num-query-groups', `does not divide ${flags.written('num-attention-heads')}`, {
+    code: 'MTL_HEADS',
+    expected: `${groups.join(' or ')} groups`,
+    remedy: `pass --num-query-groups ${groups.at(-1)}`,
+    details: { numAttentionHeads, numQueryGroups, groups },
+  });
 }
 
 function checkBlocks(flags: FlagReader): void {
   checkQueryKeyNorm(flags);
-  if (flags.required('swiglu') && flags.required('squared-relu')) {
-    flags.conflict({ flags: ['swiglu', 'squared-relu'], why: 'a feed-forward layer has one activation' });
-  }
   for (const name of ['swiglu', 'squared-relu', 'quick-geglu'] as const) {
     if (flags.get(name) !== true || !flags.isGiven('gelu')) continue;
     flags.conflict({ flags: [name, 'gelu'], why: 'a feed-forward layer has one activation' });
@@ -152,20 +129,12 @@ function checkBlocks(flags: FlagReader): void {
 function checkQueryKeyNorm(flags: FlagReader): void {
   const name = 'qk-norm-whole-width';
   if (flags.get(name) !== true) return;
-  if (flags.get('qk-layernorm') !== true) {
-    flags.needs(name, '--qk-layernorm', 'changes norms of queries and keys, and there are none');
-  }
   if (flags.get('normalization') === 'RMSNorm') return;
   flags.needs(name, '--normalization RMSNorm', 'is of RMSNorm');
 }
 
 function checkGates(flags: FlagReader): void {
-  const isQuick = flags.get('quick-geglu') === true;
-  for (const name of ['swiglu', 'squared-relu'] as const) {
-    if (!isQuick || !flags.required(name)) continue;
-    flags.conflict({ flags: ['quick-geglu', name], why: 'a feed-forward layer has one activation' });
-  }
-  if (isQuick || flags.required('swiglu')) return;
+  if (flags.get('quick-geglu') === true || flags.required('swiglu')) return;
   for (const name of ['glu-linear-offset', 'activation-func-clamp-value'] as const) {
     if (flags.get(name) === undefined) continue;
     flags.needs(

@@ -2,6 +2,7 @@ import { ConfigurationError, nearestName } from '@mtl/errors';
 import { checkArgument, checkOptions, type OptionChecks, wordsOption } from '@mtl/errors/options';
 import type { ModelKind } from '../architecture/architecture-field.js';
 import { takesSeveral } from '../flags/flag-kinds.js';
+import { withoutUndefined } from '../flags/flag-values.js';
 import { flagValuesOption, modelKindOption } from '../options/option-checks.js';
 import {
   type FlagName,
@@ -89,8 +90,7 @@ export function parseFlags(argv: readonly string[], options: ParseFlagsOptions =
     given: line.values,
     model,
     unused,
-    ...(file === undefined ? {} : { file }),
-    ...(preset === undefined ? {} : { preset }),
+    ...withoutUndefined({ file, preset }),
   };
   const resolved = resolveFlags(request);
   if (file !== undefined) checkModulesOfFile(file, resolved);

@@ -1,6 +1,8 @@
 import { longConversationRules } from '@mtl/data/conversations';
 import { choice, count, fraction, text, texts, toggle } from './flag-kinds.js';
 
+const fromOneSource = 'a run learns from made-up data or from data of your own';
+
 /** The flags for the training data. */
 export const dataFlags = {
   'data-path': texts(
@@ -9,7 +11,10 @@ export const dataFlags = {
   ),
   'mock-data': toggle(
     'Made-up documents instead of --data-path, without files, to try a layout or measure speed: each counts 1, 2, 3 ... to a random length.',
-    { learning: true },
+    {
+      learning: true,
+      excludes: { 'data-path': fromOneSource, 'train-data': fromOneSource },
+    },
   ),
   split: text('Weights of training, validation and test documents.', {
     placeholder: 'A,B,C',
@@ -35,9 +40,7 @@ export const dataFlags = {
   ),
   'tokenizer-model': text(
     'The tokenizer.json of a HuggingFaceTokenizer, the folder it is in, or org/name[@revision] on the Hub.',
-    {
-      placeholder: 'PATH',
-    },
+    { placeholder: 'PATH' },
   ),
   'vocab-file': text('The vocab.json of a GPT2BPETokenizer, vocab.txt of a BertWordPiece tokenizer.', {
     placeholder: 'FILE',
@@ -53,6 +56,8 @@ export const dataFlags = {
   'reset-attention-mask': toggle('No attention across an end-of-document token.'),
 };
 
+const conversations = ['train-data', 'belongs to conversations'] as const;
+
 /** The flags for fine-tuning on conversations: the data and the number of epochs. */
 export const conversationFlags = {
   'train-data': texts(
@@ -62,13 +67,19 @@ export const conversationFlags = {
   'validation-data': texts('Files of conversations to evaluate on.', {
     placeholder: 'FILE ...',
     learning: ({ data }) => data.conversations?.validationData,
+    needs: conversations,
+    excludes: {
+      'validation-fraction': 'the conversations to evaluate on come from files or from those to train on',
+    },
   }),
   'validation-fraction': fraction('Share of the conversations to evaluate on instead, and not to train on.', {
     default: 0,
     learning: ({ data }) => data.conversations?.validationFraction,
+    needs: conversations,
   }),
   epochs: count('Passes over the conversations, instead of --train-iters.', {
     defaultText: 'mtl sft: 3 without --train-iters',
+    needs: conversations,
   }),
   'chat-template': text("Chat template in Jinja, instead of the tokenizer's own. Saved with the tokenizer.", {
     placeholder: 'FILE',
@@ -80,6 +91,7 @@ export const conversationFlags = {
   ),
   'early-stopping-patience': count(
     'Ends training after so many evaluations in a row without a lower validation loss.',
+    { needs: conversations },
   ),
 };
 

@@ -59,6 +59,13 @@ export interface FlagFacts {
   /** Returns the canonical form of a value; undefined if the value means the same as omitting the flag. */
   readonly canonical?: ((value: unknown) => unknown) | undefined;
   /**
+   * The flag without which giving this flag is an error, and the end of the error's sentence:
+   * `['save', 'has nowhere to save to']`.
+   */
+  readonly needs?: readonly [flag: string, why: string];
+  /** The flags that cannot have a value in the same run, each with the reason. */
+  readonly excludes?: Readonly<Record<string, string>>;
+  /**
    * How a resumed run compares the flag, if the flag affects how a model is trained: `true` compares the
    * flag's value, and a function returns an effective value to compare. Absent: the flag is not compared,
    * because it is about paths, reports or the layout, or about the schedule, which a resumed run refuses to
@@ -72,7 +79,8 @@ export type Learning = true | ((settings: SettingsInForce) => unknown);
 /** The facts about every flag, by its schema. */
 export const flagFacts = z.registry<FlagFacts>();
 
-interface FlagOptions<Value> extends Pick<FlagFacts, 'expected' | 'canonical' | 'otherChoices'> {
+interface FlagOptions<Value>
+  extends Pick<FlagFacts, 'expected' | 'canonical' | 'otherChoices' | 'needs' | 'excludes'> {
   readonly placeholder?: string;
   readonly default?: Value;
   readonly defaultText?: string;
@@ -178,28 +186,37 @@ export function choice<
 /** Makes a switch: `--name` turns it on, and `--no-name` turns it off. */
 export function toggle(
   description: string,
-  options: Pick<FlagOptions<never>, 'learning'> = {},
+  options: Pick<FlagOptions<never>, 'learning' | 'needs' | 'excludes'> = {},
 ): z.ZodBoolean & HasDefault {
   const facts: FlagFacts = { description, kind: 'boolean', placeholder: '', default: false, ...options };
   return withFacts(z.boolean(), facts) as z.ZodBoolean & HasDefault;
 }
 
 /** Makes a switch whose default follows from other flags. */
-export const openToggle = (description: string): z.ZodBoolean =>
-  withFacts(z.boolean(), { description, kind: 'boolean', placeholder: '' });
-
-/** Makes a flag that takes several texts: all arguments up to the next flag. */
-export function texts(
+export const openToggle = (
   description: string,
-  options: FlagOptions<readonly string[]> = {},
-): z.ZodArray<z.ZodString> {
-  return withFacts(z.array(z.string().min(1)).min(1), {
-    description,
-    kind: 'texts',
-    placeholder: 'TEXT ...',
-    ...options,
-  });
-}
+  options: Pick<FlagOptions<never>, 'needs' | 'excludes'> = {},
+): z.ZodBoolean => withFacts(z.boolean(), { description, kind: 'boolean', placeholder: '', ...options });
+
+type MakeListFlag<Item extends z.ZodType> = (
+  description: string,
+  options?: FlagOptions<readonly z.infer<Item>[]>,
+) => z.ZodArray<Item>;
+
+/** Returns a function that makes flags of one or more values: all arguments up to the next flag. */
+const listOf =
+  <Item extends z.ZodType>(kind: FlagFacts['kind'], item: Item, placeholder: string): MakeListFlag<Item> =>
+  (description, options) =>
+    withFacts(z.array(item).min(1), { description, kind, placeholder, ...options });
+
+/** Makes a flag that takes several texts. */
+export const texts = listOf('texts', z.string().min(1), 'TEXT ...');
+
+/** Makes a flag that takes one or more numbers of 0 or more. */
+export const numberList = listOf('numbers', z.number().min(0), 'X ...');
+
+/** Makes a flag that takes one or more integers of 1 or more. */
+export const countList = listOf('integers', z.int().min(1), 'N ...');
 
 /**
  * Makes a flag whose values are one or more names from a short list. All arguments up to the next flag are
@@ -210,36 +227,7 @@ export function choices<const Names extends readonly [string, ...string[]]>(
   description: string,
   options: FlagOptions<readonly Names[number][]> = {},
 ): z.ZodArray<z.ZodEnum<{ [Name in Names[number]]: Name }>> {
-  const schema = z.array(z.enum(names)).min(1) as unknown as z.ZodArray<
-    z.ZodEnum<{ [Name in Names[number]]: Name }>
-  >;
-  return withFacts(schema, { description, kind: 'choices', placeholder: 'NAME ...', ...options });
-}
-
-/** Makes a flag that takes one or more numbers ≥ 0. Its values are all arguments up to the next flag. */
-export function numberList(
-  description: string,
-  options: FlagOptions<readonly number[]> = {},
-): z.ZodArray<z.ZodNumber> {
-  return withFacts(z.array(z.number().min(0)).min(1), {
-    description,
-    kind: 'numbers',
-    placeholder: 'X ...',
-    ...options,
-  });
-}
-
-/** Makes a flag that takes one or more integers ≥ 1. Its values are all arguments up to the next flag. */
-export function countList(
-  description: string,
-  options: FlagOptions<readonly number[]>,
-): z.ZodArray<z.ZodNumber> {
-  return withFacts(z.array(z.int().min(1)).min(1), {
-    description,
-    kind: 'integers',
-    placeholder: 'N ...',
-    ...options,
-  });
+  return listOf('choices', z.enum(names), 'NAME ...')(description, options as object) as never;
 }
 
 /** Makes a flag that takes an integer of 1 or more for each word of `placeholders`. */

@@ -1,5 +1,7 @@
 import { count, counts, text, toggle } from './flag-kinds.js';
 
+const noService = 'names no service by itself';
+
 /** The flags of tracking services, for pretraining and fine-tuning. */
 export const trackingFlags = {
   'wandb-project': text(
@@ -9,10 +11,12 @@ export const trackingFlags = {
   'wandb-exp-name': text('The name of the run there.', {
     placeholder: 'NAME',
     defaultText: 'the name of the --save directory',
+    needs: ['wandb-project', noService],
   }),
   'wandb-entity': text('The user or team of that project.', {
     placeholder: 'NAME',
     defaultText: 'the account of the key',
+    needs: ['wandb-project', noService],
   }),
   'mlflow-tracking-uri': text(
     'The MLflow server that metrics are sent to, such as http://host:5000; it is asked with MLFLOW_TRACKING_TOKEN, or _USERNAME and _PASSWORD, where these are set.',
@@ -21,10 +25,12 @@ export const trackingFlags = {
   'mlflow-experiment-name': text('The experiment there; made when missing.', {
     placeholder: 'NAME',
     default: 'Default',
+    needs: ['mlflow-tracking-uri', noService],
   }),
   'mlflow-run-name': text('The name of the run there.', {
     placeholder: 'NAME',
     defaultText: 'the name of the --save directory',
+    needs: ['mlflow-tracking-uri', noService],
   }),
 };
 
@@ -55,6 +61,11 @@ export const loggingFlags = {
   ),
   'profile-trace': text(
     'That trace, for mtl watch, which finds it in the --save directory, ui.perfetto.dev and mtl schedule --compare.',
-    { placeholder: 'FILE', default: 'trace.json', defaultText: 'trace.json in the --save directory' },
+    {
+      placeholder: 'FILE',
+      default: 'trace.json',
+      defaultText: 'trace.json in the --save directory',
+      needs: ['profile-steps', 'is written of the steps that it names'],
+    },
   ),
 };

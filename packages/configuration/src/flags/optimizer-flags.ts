@@ -66,6 +66,7 @@ export const optimizerFlags = {
   }),
   'decoupled-min-lr': nonNegativeNumber('Their learning rate at the end of decay, next to --decoupled-lr.', {
     defaultText: '--min-lr',
+    needs: ['decoupled-lr', 'is the lowest rate of a schedule without a peak'],
   }),
   'lr-decay-style': choice(
     ['constant', 'linear', 'cosine', 'inverse-square-root', 'WSD'],

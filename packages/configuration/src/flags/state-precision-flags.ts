@@ -32,10 +32,7 @@ export const statePrecisionFlags = {
   'main-grads-dtype': choice(
     ['fp32', 'bf16'],
     'Precision in which gradients are kept and reduced over ranks; bf16 is rounded after each micro-batch.',
-    {
-      default: 'fp32',
-      learning: ({ optimizer }) => optimizer.statePrecision?.mainGradsDtype ?? 'fp32',
-    },
+    { default: 'fp32', learning: ({ optimizer }) => optimizer.statePrecision?.mainGradsDtype ?? 'fp32' },
   ),
   'store-param-remainders': openToggle(
     'Keeps fp32 master weights of a bf16 model as the model weights and the 16 bits that these lack. Default: on with --use-precision-aware-optimizer.',

@@ -44,7 +44,9 @@ export const trainingFlags = {
     'Grows the global batch from START by INCREMENT up to --global-batch-size over SAMPLES samples; needs --train-samples.',
     'START INCREMENT SAMPLES',
   ),
-  'train-iters': count('Steps of the whole training run, resumed runs included.'),
+  'train-iters': count('Steps of the whole training run, resumed runs included.', {
+    excludes: { 'train-samples': 'training is counted in one or the other' },
+  }),
   'train-samples': count(
     'Samples of the whole training run, instead of --train-iters. A resumed run with another batch size takes the steps that fit into those that are left.',
   ),
@@ -62,7 +64,9 @@ export const trainingFlags = {
     default: 1234,
     learning: true,
   }),
-  bf16: toggle('Computes in bfloat16; master weights and gradient sums stay fp32.'),
+  bf16: toggle('Computes in bfloat16; master weights and gradient sums stay fp32.', {
+    excludes: { fp16: 'there is one precision to compute in' },
+  }),
   fp16: toggle('Computes in float16 with loss scaling; master weights and gradient sums stay fp32.'),
   ...recomputeFlags,
 };
@@ -109,5 +113,6 @@ export const dryRunFlags = {
   ),
   'num-processes': count('With --dry-run: processes of the run.', {
     defaultText: flagsThatDivideModel.map((name) => `--${name}`).join(' x '),
+    needs: ['dry-run', 'describes processes that are not started'],
   }),
 };

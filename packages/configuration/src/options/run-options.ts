@@ -2,7 +2,7 @@ import { ConfigurationError, rewordError } from '@mtl/errors';
 import { checkArgument, objectOption } from '@mtl/errors/options';
 import type * as z from 'zod';
 import type { ModelKind } from '../architecture/architecture-field.js';
-import type { FlagFragment } from '../flags/flag-values.js';
+import type { AllOf, FlagFragment } from '../flags/flag-values.js';
 import {
   type CamelCase,
   isFormerName,
@@ -33,9 +33,6 @@ type FormerNames<Options> = {
 type Group = (typeof flagGroups)[number];
 /** The name of a topic of options. */
 export type OptionTopic = Exclude<Group['topic'], undefined>;
-type AllOf<Union> = (Union extends unknown ? (each: Union) => void : never) extends (all: infer All) => void
-  ? All
-  : never;
 /** All options of a topic. */
 type TopicOptions<Topic extends OptionTopic> = AllOf<
   Extract<Group, { readonly topic: Topic }> extends infer Each

@@ -44,6 +44,32 @@ const onBundledCorpus: Flags = {
 };
 
 /**
+ * The smallest models of today's kind: blocks with the architecture of Qwen3's blocks, on the bundled corpus.
+ * Muon updates their matrices.
+ */
+const smallBlocks: Flags = {
+  ...onBundledCorpus,
+  'num-layers': 4,
+  'hidden-size': 128,
+  'num-attention-heads': 2,
+  normalization: 'RMSNorm',
+  swiglu: true,
+  'position-embedding-type': 'rope',
+  'qk-layernorm': true,
+  'disable-bias-linear': true,
+  'train-iters': 1000,
+  optimizer: 'muon',
+  'muon-momentum': 0.95,
+  'muon-nesterov': true,
+  'muon-extra-scale-factor': 0.2,
+  'muon-num-ns-steps': 3,
+  lr: 1.5e-2,
+  'min-lr': 0,
+  'lr-decay-style': 'linear',
+  'eval-interval': 250,
+};
+
+/**
  * Flags that Llama 3 and Qwen3 share: blocks with RMSNorm, SwiGLU and rotary positions, without biases. The
  * user must name the model's own tokenizer, or provide a dataset with ids of its vocabulary.
  */
@@ -102,45 +128,34 @@ const qwen3: Flags = {
   'lr-warmup-fraction': 8000 / 1_200_000,
 };
 
-const denseColumns = [
-  'num-layers',
-  'hidden-size',
-  'num-attention-heads',
-  'ffn-hidden-size',
-  'lr',
-  'min-lr',
-] as const;
+const dense = <Name extends string>(recipe: Flags, rows: Readonly<Record<Name, readonly number[]>>) =>
+  presetTable({
+    recipe,
+    columns: ['num-layers', 'hidden-size', 'num-attention-heads', 'ffn-hidden-size', 'lr', 'min-lr'],
+    rows,
+  });
 
 /** Presets of published dense models, with the sizes in their config.json. */
 const llamaAndQwenPresets = {
-  ...presetTable({
-    recipe: llama3,
-    columns: denseColumns,
-    rows: {
-      'llama3-8b': [32, 4096, 32, 14_336, 3e-4, 3e-6],
-      'llama3-70b': [80, 8192, 64, 28_672, 1.5e-4, 1.5e-6],
-      'llama3-405b': [126, 16_384, 128, 53_248, 8e-5, 8e-7],
-    },
+  ...dense(llama3, {
+    'llama3-8b': [32, 4096, 32, 14_336, 3e-4, 3e-6],
+    'llama3-70b': [80, 8192, 64, 28_672, 1.5e-4, 1.5e-6],
+    'llama3-405b': [126, 16_384, 128, 53_248, 8e-5, 8e-7],
   }),
   // the smallest three models tie embedding and output layer
-  ...presetTable({
-    recipe: qwen3,
-    columns: denseColumns,
-    rows: {
-      'qwen3-0.6b': [28, 1024, 16, 3072, 3e-4, 3e-6],
-      'qwen3-1.7b': [28, 2048, 16, 6144, 3e-4, 3e-6],
-      'qwen3-4b': [36, 2560, 32, 9728, 3e-4, 3e-6],
-    },
+  ...dense(qwen3, {
+    'qwen3-0.6b': [28, 1024, 16, 3072, 3e-4, 3e-6],
+    'qwen3-1.7b': [28, 2048, 16, 6144, 3e-4, 3e-6],
+    'qwen3-4b': [36, 2560, 32, 9728, 3e-4, 3e-6],
   }),
-  ...presetTable({
-    recipe: { ...qwen3, 'untie-embeddings-and-output-weights': true },
-    columns: denseColumns,
-    rows: {
+  ...dense(
+    { ...qwen3, 'untie-embeddings-and-output-weights': true },
+    {
       'qwen3-8b': [36, 4096, 32, 12_288, 3e-4, 3e-6],
       'qwen3-14b': [40, 5120, 40, 17_408, 1.5e-4, 1.5e-6],
       'qwen3-32b': [64, 5120, 64, 25_600, 1.5e-4, 1.5e-6],
     },
-  }),
+  ),
 };
 
 /**
@@ -199,59 +214,20 @@ const expertPresets = {
 };
 
 const presets = {
-  // The default model, which is trained if the user gives no model. Its blocks have the architecture of
-  // Qwen3's blocks. Muon updates its matrices. It is trained on the bundled corpus.
-  // docs/studies/default-presets.md has the reasons.
-  default: {
-    ...onBundledCorpus,
-    'num-layers': 4,
-    'hidden-size': 128,
-    'num-attention-heads': 2,
-    normalization: 'RMSNorm',
-    swiglu: true,
-    'position-embedding-type': 'rope',
-    'qk-layernorm': true,
-    'disable-bias-linear': true,
-    'train-iters': 1000,
-    optimizer: 'muon',
-    'muon-momentum': 0.95,
-    'muon-nesterov': true,
-    'muon-extra-scale-factor': 0.2,
-    'muon-num-ns-steps': 3,
-    lr: 1.5e-2,
-    'min-lr': 0,
-    'lr-decay-style': 'linear',
-    'eval-interval': 250,
-  },
+  // The default model, which is trained if the user gives no model. docs/studies/default-presets.md has the
+  // reasons.
+  default: smallBlocks,
   // A model with experts in every layer; a token uses two of eight. It has the same FLOPs per token as the
   // preset `default` above, and twice the parameters. After 1,000 steps, its validation loss is 4.032,
   // against 4.066 for `default`, and training took 20 % more processor time. After schedules of 250 steps the
   // loss is not lower (4.787 against 4.780). Each value is from one seed.
   'moe-3m': {
-    ...onBundledCorpus,
-    'num-layers': 4,
-    'hidden-size': 128,
-    'num-attention-heads': 2,
-    normalization: 'RMSNorm',
-    swiglu: true,
-    'position-embedding-type': 'rope',
-    'qk-layernorm': true,
-    'disable-bias-linear': true,
+    ...smallBlocks,
     'num-experts': 8,
     'moe-router-topk': 2,
     'moe-ffn-hidden-size': 160,
     'moe-router-load-balancing-type': ['seq_aux_loss'],
     'moe-aux-loss-coeff': [1e-2],
-    'train-iters': 1000,
-    optimizer: 'muon',
-    'muon-momentum': 0.95,
-    'muon-nesterov': true,
-    'muon-extra-scale-factor': 0.2,
-    'muon-num-ns-steps': 3,
-    lr: 1.5e-2,
-    'min-lr': 0,
-    'lr-decay-style': 'linear',
-    'eval-interval': 250,
   },
   // A GPT-2 of 4 million parameters on the same corpus.
   'gpt2-4m': {

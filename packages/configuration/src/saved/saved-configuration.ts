@@ -9,6 +9,7 @@ import { type ModelKind, modelKinds } from '../architecture/architecture-field.j
 import { listFields } from '../architecture/list-fields.js';
 import { savedConfigurationFormat } from '../command-line/config-file.js';
 import { isDefaultSource } from '../command-line/resolve-flags.js';
+import { withoutUndefined } from '../flags/flag-values.js';
 import type { PretrainingConfiguration } from '../pretraining-configuration.js';
 import type { Flags } from '../schema/flag-schema.js';
 import { valuesWithoutFlag } from './flags-of-model.js';
@@ -159,10 +160,10 @@ export async function saveConfiguration(options: SaveConfigurationOptions): Prom
     ...configurationJson(configuration),
     [savedModelKeys[configuration.kind]]: model,
     ...(await saveTokenizer(directory, options.tokenizer)),
-    ...(threads === undefined ? {} : { threads }),
-    ...(matmuls === undefined ? {} : { matmuls }),
-    ...(data === undefined ? {} : { trainedOn: data }),
-    ...(huggingFace === undefined ? {} : { huggingFace }),
+    threads,
+    matmuls,
+    trainedOn: data,
+    huggingFace,
     ...pickAdapters(configuration),
   };
   // a round trip through JSON removes undefined values
@@ -199,12 +200,7 @@ export function readSavedConfiguration<Kind extends ModelKind>(
     kind,
     model: model as ModelOfKind[Kind],
     tokenizer: savedTokenizer(run, place),
-    ...(flags === undefined ? {} : { flags }),
-    ...(resolved === undefined ? {} : { resolved }),
-    ...(threads === undefined ? {} : { threads }),
-    ...(matmuls === undefined ? {} : { matmuls }),
-    ...(trainedOn === undefined ? {} : { trainedOn }),
-    ...(huggingFace === undefined ? {} : { huggingFace }),
+    ...withoutUndefined({ flags, resolved, threads, matmuls, trainedOn, huggingFace }),
     ...pickAdapters(run),
   };
 }

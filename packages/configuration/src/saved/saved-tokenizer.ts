@@ -4,30 +4,13 @@ import { dirname, join } from 'node:path';
 import { CheckpointError } from '@mtl/errors';
 import { tokenizerFilesIn } from '@mtl/formats/internal';
 import type { Tokenizer, TokenizerOptions } from '@mtl/tokenizers';
+import { listParts } from '../flags/tokenizer-parts.js';
 import type { Flags } from '../schema/flag-schema.js';
 
 /** Returns the flags that describe a tokenizer. */
 export function listTokenizerFlags(options: TokenizerOptions): Flags {
-  const type = { 'tokenizer-type': options.type };
-  switch (options.type) {
-    case 'HuggingFaceTokenizer':
-      return { ...type, 'tokenizer-model': options.tokenizerModel };
-    case 'NullTokenizer':
-      return { ...type, 'vocab-size': options.vocabSize };
-    case 'BertWordPieceLowerCase':
-    case 'BertWordPieceCase':
-      return { ...type, 'vocab-file': options.vocabFile };
-    case 'GPT2BPETokenizer': {
-      const { vocabFile, mergeFile } = options;
-      return {
-        ...type,
-        ...(vocabFile === undefined ? {} : { 'vocab-file': vocabFile }),
-        ...(mergeFile === undefined ? {} : { 'merge-file': mergeFile }),
-      };
-    }
-    default:
-      return type;
-  }
+  const parts = listParts(options).map(({ flag, value }) => [flag, value] as const);
+  return { 'tokenizer-type': options.type, ...Object.fromEntries(parts) };
 }
 
 const chatTemplateName = 'chat_template.jinja';
@@ -56,39 +39,23 @@ export interface TokenizerFile {
  */
 export function tokenizerFiles(options: TokenizerOptions): readonly TokenizerFile[] {
   const template = templateFiles(options);
-  switch (options.type) {
-    case 'HuggingFaceTokenizer': {
-      const { tokenizerModel } = options;
-      const isDirectory = statSync(tokenizerModel, { throwIfNoEntry: false })?.isDirectory() === true;
-      const path = isDirectory ? join(tokenizerModel, 'tokenizer.json') : tokenizerModel;
-      // files that other programs or tokenizer.json need: chat templates and older formats
-      const companions = Object.entries(tokenizerFilesIn(dirname(path))).filter(
-        ([name]) => name !== 'tokenizer.json' && !(template.length > 0 && name.endsWith('.jinja')),
-      );
-      const ofModel = modelFileNames
-        .map((name) => ({ name, path: join(dirname(path), name) }))
-        .filter(({ path }) => existsSync(path));
-      return [
-        { name: 'tokenizer.json', path },
-        ...companions.map(([name, path]) => ({ name, path })),
-        ...ofModel,
-        ...template,
-      ];
-    }
-    case 'GPT2BPETokenizer': {
-      const { vocabFile, mergeFile } = options;
-      return [
-        ...(vocabFile === undefined ? [] : [{ name: 'vocab.json', path: vocabFile }]),
-        ...(mergeFile === undefined ? [] : [{ name: 'merges.txt', path: mergeFile }]),
-        ...template,
-      ];
-    }
-    case 'BertWordPieceLowerCase':
-    case 'BertWordPieceCase':
-      return [{ name: 'vocab.txt', path: options.vocabFile }];
-    default:
-      return template;
+  if (options.type !== 'HuggingFaceTokenizer') {
+    const own = listParts(options).flatMap(({ file, value }) =>
+      file === undefined ? [] : [{ name: file, path: String(value) }],
+    );
+    return [...own, ...template];
   }
+  const { tokenizerModel } = options;
+  const isDirectory = statSync(tokenizerModel, { throwIfNoEntry: false })?.isDirectory() === true;
+  const path = isDirectory ? join(tokenizerModel, 'tokenizer.json') : tokenizerModel;
+  // files that other programs or tokenizer.json need: chat templates and older formats
+  const companions = Object.entries(tokenizerFilesIn(dirname(path)))
+    .filter(([name]) => name !== 'tokenizer.json' && !(template.length > 0 && name.endsWith('.jinja')))
+    .map(([name, companion]) => ({ name, path: companion }));
+  const ofModel = modelFileNames
+    .map((name) => ({ name, path: join(dirname(path), name) }))
+    .filter((file) => existsSync(file.path));
+  return [{ name: 'tokenizer.json', path }, ...companions, ...ofModel, ...template];
 }
 
 /** Returns the chat template that the options name, if any. */
@@ -98,29 +65,12 @@ function templateFiles(options: TokenizerOptions): readonly TokenizerFile[] {
 }
 
 /** Returns the options of a tokenizer, with the paths of its copied files in `directory`. */
-function tokenizerIn(directory: string, given: TokenizerOptions): TokenizerOptions {
-  const options = withTemplateIn(directory, given);
-  switch (options.type) {
-    case 'HuggingFaceTokenizer':
-      return { ...options, tokenizerModel: join(directory, 'tokenizer.json') };
-    case 'GPT2BPETokenizer':
-      if (options.vocabFile === undefined) return options;
-      return {
-        ...options,
-        vocabFile: join(directory, 'vocab.json'),
-        mergeFile: join(directory, 'merges.txt'),
-      };
-    case 'BertWordPieceLowerCase':
-    case 'BertWordPieceCase':
-      return { ...options, vocabFile: join(directory, 'vocab.txt') };
-    default:
-      return options;
-  }
-}
-
-function withTemplateIn(directory: string, options: TokenizerOptions): TokenizerOptions {
-  if (!('chatTemplate' in options) || options.chatTemplate === undefined) return options;
-  return { ...options, chatTemplate: join(directory, chatTemplateName) };
+function tokenizerIn(directory: string, options: TokenizerOptions): TokenizerOptions {
+  const files = listParts(options).flatMap(({ file, option }) =>
+    file === undefined ? [] : [[option, join(directory, file)]],
+  );
+  const template = templateFiles(options).map(({ name }) => ['chatTemplate', join(directory, name)]);
+  return { ...options, ...Object.fromEntries([...files, ...template]) };
 }
 
 /** The folder, in the directory of --save, with copies of the tokenizer's files. */

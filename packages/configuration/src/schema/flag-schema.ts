@@ -1,5 +1,5 @@
 import * as z from 'zod';
-import { adapterFlagGroup, adapterFlags, adapterPlaceFlags } from '../adapters/adapter-flags.js';
+import { adapterFlagGroup, adapterPlaceFlags } from '../adapters/adapter-flags.js';
 import { architectureFlagNames, schemasOfArchitecture } from '../architecture/list-fields.js';
 import { checkpointFlags as ownCheckpointFlags } from '../flags/checkpoint-flags.js';
 import { conversationFlags, dataFlags } from '../flags/data-flags.js';
@@ -12,6 +12,7 @@ import {
   positiveNumber,
   toggle,
 } from '../flags/flag-kinds.js';
+import type { AllOf } from '../flags/flag-values.js';
 import { loggingFlags, trackingFlags } from '../flags/logging-flags.js';
 import { optimizerFlags } from '../flags/optimizer-flags.js';
 import { dryRunFlags, recomputeFlags, spikeFlags, trainingFlags } from '../flags/training-flags.js';
@@ -52,9 +53,7 @@ export const deviceFlags = {
 export const communicationFlags = {
   'distributed-timeout-minutes': positiveNumber(
     'Minutes that a process waits for others before it gives up.',
-    {
-      default: 10,
-    },
+    { default: 10 },
   ),
 };
 
@@ -91,27 +90,16 @@ export const flagGroups = [
   { title: 'Dry run', topic: undefined, flags: dryRunFlags },
 ] as const;
 
+/** The schemas of all flags, by name. */
+export const flagSchemas = Object.assign({}, ...flagGroups.map(({ flags }) => flags)) as AllOf<
+  (typeof flagGroups)[number]['flags']
+>;
+
 /**
  * The schema of all flags, for command lines, YAML and JSON files, presets, help and range checks. Checks
  * that involve several flags are in `validateConfiguration`.
  */
-export const flagSchema = z
-  .strictObject({
-    ...modelFlags,
-    ...expertFlags,
-    ...bertFlags,
-    ...trainingFlags,
-    ...optimizerFlags,
-    ...spikeFlags,
-    ...adapterFlags,
-    ...dataFlags,
-    ...conversationFlags,
-    ...parallelFlags,
-    ...checkpointFlags,
-    ...loggingFlags,
-    ...dryRunFlags,
-  })
-  .partial();
+export const flagSchema = z.strictObject(flagSchemas).partial();
 
 /** The values of flags, by Megatron-LM's names; a flag without a value is absent. */
 export type Flags = z.infer<typeof flagSchema>;
@@ -129,20 +117,15 @@ export const recomputeFlagNames = Object.keys(recomputeFlags) as readonly (keyof
 export type TrackingFlags = Pick<Flags, keyof typeof trackingFlags>;
 export const trackingFlagNames = Object.keys(trackingFlags) as readonly (keyof TrackingFlags)[];
 
-const schemas: Readonly<Record<string, z.ZodType>> = Object.assign(
-  {},
-  ...flagGroups.map((group) => group.flags),
-);
-
-export const flagNames: readonly FlagName[] = Object.keys(schemas) as FlagName[];
+export const flagNames: readonly FlagName[] = Object.keys(flagSchemas) as FlagName[];
 
 export function isFlagName(name: string): name is FlagName {
-  return Object.hasOwn(schemas, name);
+  return Object.hasOwn(flagSchemas, name);
 }
 
 /** Returns the schema of a flag's value. */
 export function findSchema(name: FlagName): z.ZodType {
-  return schemas[name]!;
+  return flagSchemas[name];
 }
 
 /** Returns the help, the type and the default of a flag. */

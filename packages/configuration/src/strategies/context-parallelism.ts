@@ -61,9 +61,7 @@ export const contextParallelism = strategy<typeof contextParallelFlags, ContextP
   countsAs: 'cp',
   communicatesInPasses: true,
   sharing: {
-    help: {
-      'context-parallel-size': 'Processes over which every sequence is divided, to score long texts.',
-    },
+    help: { 'context-parallel-size': 'Processes over which every sequence is divided, to score long texts.' },
     configure: ({ 'context-parallel-size': size = 1 }) => (size === 1 ? {} : { contextParallelSize: size }),
     checkGeneration: ({ 'context-parallel-size': size = 1 }) => {
       if (size === 1) return;
@@ -210,11 +208,11 @@ function checkCommunication(
   { size, words, levels }: Communication & { readonly levels: readonly [number, number] | undefined },
 ): void {
   if (words.length !== 1 && words.length !== model.numLayers) {
-    throw new ConfigurationError(
-      'MTL_CONTEXT_PARALLEL_SIZE',
-      `${given.written('cp-comm-type')} is ${words.length} words for ${model.numLayers} layers`,
-      { expected: `one word, or ${model.numLayers}`, remedy: 'give one word for all layers' },
-    );
+    given.refuse('cp-comm-type', `is ${words.length} words for ${model.numLayers} layers`, {
+      code: 'MTL_CONTEXT_PARALLEL_SIZE',
+      expected: `one word, or ${model.numLayers}`,
+      remedy: 'give one word for all layers',
+    });
   }
   // the number of processes among which heads are exchanged
   const isWhole = words.includes('a2a');

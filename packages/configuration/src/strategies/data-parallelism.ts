@@ -22,12 +22,14 @@ import {
   type AxisSize,
   axesOfStage,
   type FlagsOf,
+  formatAxes,
   greatestCommonDivisor,
   listDivisors,
   numAlong,
   type SearchedSetting,
   type StrategyCall,
   strategy,
+  switchSetting,
 } from './strategy.js';
 
 const wordsOfStates: Readonly<Record<TrainingState, string>> = {
@@ -130,33 +132,18 @@ function wordsOfStore({ shardingStrategy }: ListedStore): string | undefined {
 /** Returns true if gradients are summed over several ranks. */
 const hasReplicas = (sizes: MeshCoordinates): boolean => reductionAxes.dense.some((axis) => sizes[axis] > 1);
 
-/** Returns the value of a flag that overlaps the communication of some stores with passes. */
-function overlapSetting(
-  key: 'overlapGradReduce' | 'overlapParamGather',
-  {
+/** Makes the setting of a flag that overlaps the communication of some stores with passes. */
+const overlapSetting = (
+  flag: keyof typeof flags,
+  { words, canOverlap }: { readonly words: string; readonly canOverlap: (store: ListedStore) => boolean },
+): SearchedSetting =>
+  switchSetting({
     flag,
     words,
-    canOverlap,
-  }: {
-    readonly flag: keyof typeof flags;
-    readonly words: string;
-    readonly canOverlap: (store: ListedStore) => boolean;
-  },
-): SearchedSetting {
-  return {
-    key,
     changesPasses: false,
-    choices: (sizes, { dataParallelShardingStrategy: strategyName }) =>
-      hasReplicas(sizes) && canOverlap(storeOfStrategy(strategyName as ShardingStrategy))
-        ? [true, false]
-        : [false],
-    givenBy: [flag],
-    given: (_, value) => value,
-    flags: (value) => (value === true ? { [flag]: true } : {}),
-    recorded: (value) => (value === true ? { [key]: true } : {}),
-    words: (value) => (value === true ? words : undefined),
-  };
-}
+    choices: (sizes, { dataParallelShardingStrategy: name }) =>
+      hasReplicas(sizes) && canOverlap(storeOfStrategy(name as ShardingStrategy)) ? [true, false] : [false],
+  });
 
 /**
  * Data parallelism: each replica of a model computes a part of every batch. With a distributed optimizer, the
@@ -247,14 +234,12 @@ export const dataParallelism = strategy<typeof flags, DataParallelConfiguration>
       recorded: (value) => recordedStore(storeOfStrategy(value as ShardingStrategy)),
       words: (value) => wordsOfStore(storeOfStrategy(value as ShardingStrategy)),
     },
-    overlapSetting('overlapGradReduce', {
-      flag: 'overlap-grad-reduce',
+    overlapSetting('overlap-grad-reduce', {
       words: 'overlapped reduction',
       // A store that divides gradients reduces them during passes even without the flag.
       canOverlap: ({ divides }) => !divides.includes('gradients'),
     }),
-    overlapSetting('overlapParamGather', {
-      flag: 'overlap-param-gather',
+    overlapSetting('overlap-param-gather', {
       words: 'overlapped gather',
       canOverlap: (store) => dividesState(store) && !store.divides.includes('parameters'),
     }),
@@ -350,20 +335,16 @@ function checkInstances({ flags: given, axes }: StrategyCall<typeof flags>, numI
   const numCopies = sharing.length === 0 ? numRanks : numAlong(stage) / numAlong(sharing);
   if (numRanks % numInstances === 0 && numCopies % numInstances === 0) return;
   const nearest = nearestDivisors(greatestCommonDivisor(numRanks, numCopies), numInstances);
-  const words = summing.map(({ word, size }) => `${word} ${size}`).join(' x ');
   const what =
     numRanks % numInstances === 0
       ? `${numCopies} ranks with copies of the same experts`
-      : `${numRanks} ranks that sum gradients (${words})`;
-  throw new ConfigurationError(
-    'MTL_OPTIMIZER_INSTANCES',
-    `${given.written('num-distributed-optimizer-instances')} does not divide the ${what}`,
-    {
-      expected: nearest.join(' or '),
-      remedy: `pass --num-distributed-optimizer-instances ${nearest.at(0)}`,
-      details: { numInstances, numRanks, numCopies, nearest },
-    },
-  );
+      : `${numRanks} ranks that sum gradients (${formatAxes(summing)})`;
+  given.refuse('num-distributed-optimizer-instances', `does not divide the ${what}`, {
+    code: 'MTL_OPTIMIZER_INSTANCES',
+    expected: nearest.join(' or '),
+    remedy: `pass --num-distributed-optimizer-instances ${nearest.at(0)}`,
+    details: { numInstances, numRanks, numCopies, nearest },
+  });
 }
 
 /**

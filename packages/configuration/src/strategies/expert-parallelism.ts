@@ -4,6 +4,7 @@ import type { FlagValues } from '../flags/flag-values.js';
 import {
   type AxisSize,
   axesOfStage,
+  formatAxes,
   greatestCommonDivisor,
   listDivisors,
   numAlong,
@@ -55,10 +56,7 @@ export const expertParallelism = strategy<typeof expertParallelFlags, ExpertPara
         if (!values['num-experts']) return undefined;
         const width = widthOfExperts(values);
         const areSplit = values['disable-bias-linear'] === true && tp > 1;
-        return {
-          sizes: areSplit ? [1, tp] : [1],
-          fits: (size) => rest % size === 0 && width % size === 0,
-        };
+        return { sizes: areSplit ? [1, tp] : [1], fits: (size) => rest % size === 0 && width % size === 0 };
       },
     },
     {
@@ -173,9 +171,6 @@ function readStageSizes({ flags: given, axes: all }: Call): SizesOfStage {
   return { etp, ep: given.get('expert-model-parallel-size') ?? 1, axes, stage: numAlong(axes) };
 }
 
-const formatAxes = (axes: readonly AxisSize[]): string =>
-  axes.map(({ word, size }) => `${word} ${size}`).join(' x ');
-
 /**
  * Checks that the number of processes that share a layer is divisible by the number of processes with
  * different experts.
@@ -234,7 +229,8 @@ function checkExpertSize(
       ? `does not fit ${stage} processes of a stage (${formatAxes(axes)}): ` +
         `${etp} x ${ep} processes that share experts do not divide them`
       : `does not divide ${given.written('num-experts')}`;
-  throw new ConfigurationError('MTL_EXPERT_PARALLEL_SIZE', `${given.written(name)} ${problem}`, {
+  given.refuse(name, problem, {
+    code: 'MTL_EXPERT_PARALLEL_SIZE',
     expected: nearest.join(' or '),
     remedy: `pass --${name} ${nearest.at(0)}`,
     details: { flag: name, size: ep, numExperts, stage, nearest },

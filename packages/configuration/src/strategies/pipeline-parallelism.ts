@@ -3,7 +3,7 @@ import { ConfigurationError, nearestDivisors } from '@mtl/errors';
 import { type LayerLayout, partitionLayers } from '@mtl/models';
 import { parseScheduleCsv, type ScheduleNameOrOther, scheduleNames } from '@mtl/pipeline/schedules';
 import { count, text } from '../flags/flag-kinds.js';
-import type { FlagValues } from '../flags/flag-values.js';
+import { type FlagValues, withoutUndefined } from '../flags/flag-values.js';
 import { type FlagsOf, listDivisors, type ShardedModel, strategy } from './strategy.js';
 
 /**
@@ -145,7 +145,9 @@ export interface LayersOfPipeline {
 
 const flags = {
   'pipeline-model-parallel-size': count('Pipeline stages.', { default: 1 }),
-  'num-layers-per-virtual-pipeline-stage': count('Layers per model chunk; each stage has several chunks.'),
+  'num-layers-per-virtual-pipeline-stage': count('Layers per model chunk; each stage has several chunks.', {
+    excludes: { 'num-virtual-stages-per-pipeline-rank': 'both set how many chunks a stage has' },
+  }),
   'num-virtual-stages-per-pipeline-rank': count(
     'Chunks of the model on each stage, instead of their layers.',
     { defaultText: '1, or what the schedule has' },
@@ -199,7 +201,6 @@ export const pipelineParallelism = strategy<typeof flags, PipelineParallelConfig
   configure: ({ flags: given, model, notices }) => {
     const numStages = given.required('pipeline-model-parallel-size');
     const schedule = chooseSchedule(given, model, numStages);
-    const microBatchGroupSize = given.get('microbatch-group-size-per-virtual-pipeline-stage');
     if (given.isGiven('pipeline-schedule') && numStages === 1) {
       notices.push('--pipeline-schedule has no effect with --pipeline-model-parallel-size 1');
     }
@@ -207,9 +208,11 @@ export const pipelineParallelism = strategy<typeof flags, PipelineParallelConfig
       pipelineModelParallelSize: numStages,
       numVirtualStages: schedule.numVirtualStages,
       pipelineSchedule: schedule.name,
-      ...(schedule.csv === undefined ? {} : { pipelineScheduleCsv: schedule.csv }),
-      ...(schedule.module === undefined ? {} : { pipelineScheduleModule: schedule.module }),
-      ...(microBatchGroupSize === undefined ? {} : { microBatchGroupSize }),
+      ...withoutUndefined({
+        pipelineScheduleCsv: schedule.csv,
+        pipelineScheduleModule: schedule.module,
+        microBatchGroupSize: given.get('microbatch-group-size-per-virtual-pipeline-stage'),
+      }),
     };
   },
   complete: (configured, { flags: given, model, notices }) => {
@@ -285,9 +288,6 @@ function chunkFlag(flags: PipelineFlags): (typeof chunkFlags)[number] {
 /** Returns the number of chunks per stage, if a flag sets it. */
 function chunksPerStage(flags: PipelineFlags, model: ShardedModel, numStages: number): number | undefined {
   const [layersPerChunk, numChunks] = chunkFlags.map((name) => flags.get(name));
-  if (layersPerChunk !== undefined && numChunks !== undefined) {
-    flags.conflict({ flags: chunkFlags, why: 'both set how many chunks a stage has' });
-  }
   if (layersPerChunk === undefined && (numChunks === undefined || numChunks === 1)) return numChunks;
   if (numStages === 1) {
     flags.needs(

@@ -10,7 +10,7 @@ import {
   shareOfBatch,
 } from '@mtl/layout';
 import { flagFacts } from '../flags/flag-kinds.js';
-import type { FlagFragment } from '../flags/flag-values.js';
+import type { AllOf, FlagFragment } from '../flags/flag-values.js';
 import { contextParallelism } from './context-parallelism.js';
 import { dataParallelism } from './data-parallelism.js';
 import { expertParallelism } from './expert-parallelism.js';
@@ -18,6 +18,7 @@ import { pipelineParallelism } from './pipeline-parallelism.js';
 import {
   type AxisSize,
   costsOfSaving,
+  formatAxes,
   greatestCommonDivisor,
   type ImpliedSwitch,
   type MemorySaving,
@@ -48,14 +49,9 @@ export const strategies = [
 ] as const;
 
 type Known = (typeof strategies)[number];
-type Together<Union> = (Union extends unknown ? (each: Union) => void : never) extends (
-  all: infer All,
-) => void
-  ? All
-  : never;
 
 /** The settings of all strategies in a run's configuration. */
-export type StrategyConfiguration = Together<
+export type StrategyConfiguration = AllOf<
   ReturnType<Known['configure']> | ReturnType<NonNullable<Known['complete']>>
 >;
 
@@ -64,7 +60,7 @@ type Sizes = Readonly<Partial<Record<string, number>>>;
 const all = strategies as unknown as readonly AnyStrategy[];
 
 /** The flags of all strategies. */
-export const strategyFlags: Together<Known['flags']> = Object.assign({}, ...all.map(({ flags }) => flags));
+export const strategyFlags: AllOf<Known['flags']> = Object.assign({}, ...all.map(({ flags }) => flags));
 
 /**
  * Conflicting flags of strategies: for each flag, other flags that set the same property in another way. A
@@ -120,7 +116,7 @@ export type AxisSizes = Pick<
  * The flags of the strategies that models with task heads support. These models are BERTs without experts,
  * and process complete sequences.
  */
-export const strategyFlagsOfTasks: Together<
+export const strategyFlagsOfTasks: AllOf<
   (typeof tensorParallelism | typeof pipelineParallelism | typeof dataParallelism)['flags']
 > = Object.assign({}, tensorParallelism.flags, pipelineParallelism.flags, dataParallelism.flags);
 
@@ -384,9 +380,6 @@ export function optimizerSharing(parallel: OptimizedLayout): OptimizerSharing {
   const [sharing] = all.flatMap(({ ofOptimizer }) => ofOptimizer?.(fields) ?? []);
   return sharing!;
 }
-
-const formatAxes = (axes: readonly AxisSize[]): string =>
-  axes.map(({ word, size }) => `${word} ${size}`).join(' x ');
 
 /**
  * Returns the number of processes of one replica of the model, and its layout as text, such as `tensor 2 x

@@ -9,7 +9,8 @@ import {
 import type { BuildGptStagesOptions, LayerFactoryOptions } from '@mtl/models';
 import type { GroupsByRole, ListedStore, ModelOptimizerOptions } from '@mtl/optimizer';
 import type * as z from 'zod';
-import type { FlagFragment } from '../flags/flag-values.js';
+import type { FlagFragment, FlagProblem } from '../flags/flag-values.js';
+import { optionName } from '../flags/option-names.js';
 
 /** Returns the greatest common divisor of two integers of 0 or more. */
 export function greatestCommonDivisor(a: number, b: number): number {
@@ -47,6 +48,7 @@ export interface FlagsOf<Fragment extends FlagFragment> {
     readonly remedy?: string;
   }): never;
   needs(flag: keyof Fragment, other: string, why: string): never;
+  refuse(name: keyof Fragment, problem: string, error: FlagProblem): never;
   /** Returns true if a value comes from a default or a preset. */
   isDefault(name: keyof Fragment): boolean;
   /** Returns a flag with its value, as the user wrote it. */
@@ -66,6 +68,10 @@ export interface AxisSize {
 /** Returns the axes that divide the processes of a pipeline stage, except expert axes. */
 export const axesOfStage = (axes: readonly AxisSize[]): readonly AxisSize[] =>
   axes.filter(({ axis }) => axis !== 'pp' && isDenseAxis(axis));
+
+/** Returns axes as text, such as `tensor 2 x pipeline 1`. */
+export const formatAxes = (axes: readonly AxisSize[]): string =>
+  axes.map(({ word, size }) => `${word} ${size}`).join(' x ');
 
 /** Returns the number of processes along several axes together. */
 export const numAlong = (axes: readonly AxisSize[]): number =>
@@ -158,6 +164,26 @@ export interface SearchedSetting {
   /** Returns the description of a value in texts; undefined for the default. */
   words(value: unknown): string | undefined;
 }
+
+/** Makes a setting that a flag turns on. `words`: its description if it is on. */
+export const switchSetting = ({
+  flag,
+  words,
+  recorded = (value) => (value === true ? { [optionName(flag)]: true } : {}),
+  ...setting
+}: Pick<SearchedSetting, 'changesPasses' | 'choices'> & {
+  readonly flag: string;
+  readonly words: string;
+  readonly recorded?: SearchedSetting['recorded'];
+}): SearchedSetting => ({
+  ...setting,
+  key: optionName(flag),
+  givenBy: [flag],
+  given: (_, value) => value,
+  flags: (value) => (value === true ? { [flag]: true } : {}),
+  recorded,
+  words: (value) => (value === true ? words : undefined),
+});
 
 /** The cost in time of a change that reduces memory, from the lowest to the highest. */
 export const costsOfSaving = ['nothing', 'little', 'some', 'much'] as const;

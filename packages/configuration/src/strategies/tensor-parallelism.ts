@@ -1,7 +1,13 @@
-import { ConfigurationError, nearestDivisors, nearestMultiples } from '@mtl/errors';
+import { nearestDivisors, nearestMultiples } from '@mtl/errors';
 import { count, toggle } from '../flags/flag-kinds.js';
 import type { FlagValues } from '../flags/flag-values.js';
-import { greatestCommonDivisor, powersOfTwo, type StrategyCall, strategy } from './strategy.js';
+import {
+  greatestCommonDivisor,
+  powersOfTwo,
+  type StrategyCall,
+  strategy,
+  switchSetting,
+} from './strategy.js';
 
 /** The flags that request tensor parallelism. */
 export const tensorParallelFlags = {
@@ -57,16 +63,13 @@ export const tensorParallelism = strategy<typeof tensorParallelFlags, TensorPara
   },
   groups: () => ({ tp: ['tp'] }),
   settings: [
-    {
-      key: 'sequenceParallel',
+    switchSetting({
+      flag: 'sequence-parallel',
       changesPasses: true,
       choices: ({ tp }) => (tp === 1 ? [false] : [true, false]),
-      givenBy: ['sequence-parallel'],
-      given: (_, value) => value,
-      flags: (value) => (value === true ? { 'sequence-parallel': true } : {}),
       recorded: (sequenceParallel) => ({ sequenceParallel }),
-      words: (value) => (value === true ? 'sequence parallelism' : undefined),
-    },
+      words: 'sequence parallelism',
+    }),
   ],
   savings: [
     {
@@ -105,21 +108,16 @@ function checkEven({ flags: given, model }: StrategyCall<typeof tensorParallelFl
     const others = split.filter(([other]) => other !== 'make-vocab-size-divisible-by');
     const isPadding = others.every(([, value]) => value % size === 0);
     const paddings = isPadding && !given.isLoaded(name) ? paddingsFor(total, size) : [];
-    throw new ConfigurationError(
-      'MTL_TENSOR_PARALLEL_SIZE',
-      `${given.written('tensor-model-parallel-size')} does not divide --${name} ${total}`,
-      {
-        expected:
-          nearest.join(' or ') +
-          (paddings.length === 0
-            ? ''
-            : `, or --${name} ${paddings.join(', ')} or another multiple of ${size}`),
-        remedy:
-          `pass --tensor-model-parallel-size ${nearest.at(0)}` +
-          (paddings.length === 0 ? '' : `, or --${name} ${paddings.at(-1)}`),
-        details: { size, flag: name, total, nearest, paddings },
-      },
-    );
+    given.refuse('tensor-model-parallel-size', `does not divide --${name} ${total}`, {
+      code: 'MTL_TENSOR_PARALLEL_SIZE',
+      expected:
+        nearest.join(' or ') +
+        (paddings.length === 0 ? '' : `, or --${name} ${paddings.join(', ')} or another multiple of ${size}`),
+      remedy:
+        `pass --tensor-model-parallel-size ${nearest.at(0)}` +
+        (paddings.length === 0 ? '' : `, or --${name} ${paddings.at(-1)}`),
+      details: { size, flag: name, total, nearest, paddings },
+    });
   }
 }
 

@@ -3,39 +3,17 @@ import type { CheckpointConfiguration } from '../pretraining-configuration.js';
 import { checkpointFlags } from '../schema/flag-schema.js';
 import type { FlagReader } from './flag-reader.js';
 
-const requireLoad = ['ckpt-step', 'no-load-optim', 'no-load-rng', 'finetune', 'use-checkpoint-args'] as const;
-
 /**
  * Returns the settings for loading and saving checkpoints.
  *
  * @throws ConfigurationError `MTL_FLAG_NEEDS` or `MTL_FLAG_CONFLICT`.
  */
 export function checkpointConfiguration(flags: FlagReader): CheckpointConfiguration {
-  if (flags.get('save') === undefined) {
-    for (const name of ['save-interval', 'keep-last'] as const) {
-      if (flags.isGiven(name)) flags.needs(name, '--save DIR', 'has nowhere to save to');
-    }
-  }
-  if (flags.required('async-save') && flags.get('save-interval') === undefined) {
-    flags.needs('async-save', '--save-interval N', 'would have nothing to write while a training runs');
-  }
-  if (flags.get('load') === undefined) {
-    for (const name of requireLoad) {
-      if (flags.isGiven(name)) flags.needs(name, '--load DIR', 'has nothing to load');
-    }
-  } else if (flags.get('load-hf') !== undefined) {
-    flags.conflict({ flags: ['load', 'load-hf'], why: 'weights come from one place' });
-  }
+  flags.checkRelations(checkpointFlags);
   checkUpcycling(flags);
   checkAdapterPlaces(flags);
   const overrides = flags.required('override-opt-param-scheduler');
   const usesCheckpoint = flags.required('use-checkpoint-opt-param-scheduler');
-  if (overrides && usesCheckpoint) {
-    flags.conflict({
-      flags: ['override-opt-param-scheduler', 'use-checkpoint-opt-param-scheduler'],
-      why: 'the schedule comes from the command line or from the checkpoint',
-    });
-  }
   const { upcycle = false, ...values } = flags.values(checkpointFlags);
   return {
     ...values,
@@ -53,9 +31,6 @@ export function checkpointConfiguration(flags: FlagReader): CheckpointConfigurat
 function checkUpcycling(flags: FlagReader): void {
   const name = 'moe-use-upcycling';
   if (flags.get(name) !== true) return;
-  if (flags.get('num-experts') === undefined) {
-    flags.needs(name, '--num-experts N', 'makes experts, and there are none');
-  }
   if (flags.get('load') === undefined && flags.get('load-hf') === undefined) {
     flags.needs(
       name,
@@ -65,12 +40,6 @@ function checkUpcycling(flags: FlagReader): void {
   }
   if (flags.get('load') !== undefined && !flags.required('finetune')) {
     flags.needs(name, '--finetune', 'begins a new run with the weights of another model');
-  }
-  if (flags.get('moe-shared-expert-intermediate-size') !== undefined) {
-    flags.conflict({
-      flags: [name, 'moe-shared-expert-intermediate-size'],
-      why: 'a dense model has no shared experts',
-    });
   }
   const width = flags.get('moe-ffn-hidden-size');
   if (width === undefined || width === flags.get('ffn-hidden-size')) return;

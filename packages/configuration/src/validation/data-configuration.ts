@@ -1,22 +1,16 @@
-import { ConfigurationError } from '@mtl/errors';
 import { resolveFlags } from '../command-line/resolve-flags.js';
-import { bundledCorpus, dataFlags } from '../flags/data-flags.js';
+import { bundledCorpus, conversationFlags, dataFlags } from '../flags/data-flags.js';
+import { withoutUndefined } from '../flags/flag-values.js';
+import { camelCase } from '../flags/option-names.js';
+import { type TokenizerPart, tokenizerParts } from '../flags/tokenizer-parts.js';
 import type {
   ConversationConfiguration,
   DataConfiguration,
   TokenizerConfiguration,
   TrainingConfiguration,
 } from '../pretraining-configuration.js';
-import type { FlagName, Flags } from '../schema/flag-schema.js';
+import type { Flags } from '../schema/flag-schema.js';
 import { FlagReader } from './flag-reader.js';
-
-/** The flags that only runs on conversations have. */
-const conversationFlags = [
-  'validation-data',
-  'validation-fraction',
-  'epochs',
-  'early-stopping-patience',
-] as const;
 
 /**
  * Returns the settings of a run on conversations; undefined for other runs.
@@ -24,11 +18,9 @@ const conversationFlags = [
  * @throws ConfigurationError `MTL_FLAG_NEEDS`, `MTL_FLAG_CONFLICT`
  */
 export function conversationConfiguration(flags: FlagReader): ConversationConfiguration | undefined {
+  flags.checkRelations(conversationFlags);
   const trainData = flags.get('train-data');
-  if (trainData === undefined) {
-    flags.needsFor(conversationFlags, '--train-data FILE', 'belongs to conversations');
-    return undefined;
-  }
+  if (trainData === undefined) return undefined;
   const dataPath = flags.get('data-path');
   if (dataPath !== undefined && !(flags.isDefault('data-path') && dataPath.join() === bundledCorpus)) {
     flags.conflict({
@@ -39,12 +31,6 @@ export function conversationConfiguration(flags: FlagReader): ConversationConfig
   }
   const validationData = flags.get('validation-data') ?? [];
   const validationFraction = flags.required('validation-fraction');
-  if (validationData.length > 0 && validationFraction > 0) {
-    flags.conflict({
-      flags: ['validation-data', 'validation-fraction'],
-      why: 'the conversations to evaluate on come from files or from those to train on',
-    });
-  }
   const patience = flags.get('early-stopping-patience');
   if (patience !== undefined && validationData.length === 0 && validationFraction === 0) {
     flags.needs(
@@ -58,7 +44,7 @@ export function conversationConfiguration(flags: FlagReader): ConversationConfig
     validationData,
     validationFraction,
     long: flags.required('long-conversations'),
-    ...(patience === undefined ? {} : { patience }),
+    ...withoutUndefined({ patience }),
   };
 }
 
@@ -75,7 +61,6 @@ export interface DataConfigurationOptions {
  */
 export function dataConfiguration({ flags, training, notices }: DataConfigurationOptions): DataConfiguration {
   const mockData = flags.get('mock-data') === true;
-  if (mockData) checkMockData(flags);
   const conversations = conversationConfiguration(flags);
   const split = flags.required('split');
   const [train, valid] = parseWeights(split);
@@ -97,8 +82,7 @@ export function dataConfiguration({ flags, training, notices }: DataConfiguratio
     ...flags.values(dataFlags),
     dataPath,
     ...(mockData ? { mockData } : {}),
-    ...(tokenizer === undefined ? {} : { tokenizer }),
-    ...(conversations === undefined ? {} : { conversations }),
+    ...withoutUndefined({ tokenizer, conversations }),
     // makes attention and positions stop at the boundaries between packed conversations
     ...(conversations !== undefined && { resetPositionIds: true, resetAttentionMask: true }),
   };
@@ -114,22 +98,6 @@ export function dataConfiguration({ flags, training, notices }: DataConfiguratio
 }
 
 /**
- * Rejects mock data together with real data.
- *
- * @throws ConfigurationError `MTL_FLAG_CONFLICT`
- */
-function checkMockData(flags: FlagReader): void {
-  for (const other of ['data-path', 'train-data'] as const) {
-    if (!flags.isGiven(other)) continue;
-    flags.conflict({
-      flags: ['mock-data', other],
-      why: 'a run learns from made-up data or from data of your own',
-      remedy: 'leave out one',
-    });
-  }
-}
-
-/**
  * Returns the words of --data-path, or an empty list for the bundled corpus, which cannot be mixed with other
  * data.
  */
@@ -137,30 +105,20 @@ function readDataPath(flags: FlagReader): readonly string[] {
   const words = flags.get('data-path') ?? [];
   if (!words.includes(bundledCorpus)) return words;
   if (words.length === 1) return [];
-  throw new ConfigurationError(
-    'MTL_DATA_PATH',
-    `${flags.written('data-path')} mixes the bundled corpus with others`,
-    {
-      expected: `--data-path ${bundledCorpus} alone, or prefixes of datasets`,
-      remedy: `write ./${bundledCorpus} where a dataset has that name`,
-    },
-  );
+  flags.refuse('data-path', 'mixes the bundled corpus with others', {
+    code: 'MTL_DATA_PATH',
+    expected: `--data-path ${bundledCorpus} alone, or prefixes of datasets`,
+    remedy: `write ./${bundledCorpus} where a dataset has that name`,
+  });
 }
 
 function refuseSplit(flags: FlagReader, why: string): never {
-  throw new ConfigurationError('MTL_SPLIT', `${flags.written('split')} ${why}`, {
+  flags.refuse('split', why, {
+    code: 'MTL_SPLIT',
     expected: 'one to three weights of 0 or more, for training, validation and test, the first above 0',
     remedy: 'pass --split 969,30,1',
   });
 }
-
-/** Flags of tokenizers, with the types of tokenizers that accept them. */
-const tokenizerFlags: ReadonlyArray<readonly [FlagName, readonly string[]]> = [
-  ['vocab-file', ['GPT2BPETokenizer', 'BertWordPieceLowerCase', 'BertWordPieceCase']],
-  ['merge-file', ['GPT2BPETokenizer']],
-  ['tokenizer-model', ['HuggingFaceTokenizer']],
-  ['vocab-size', ['NullTokenizer']],
-];
 
 /**
  * Returns the default type of a tokenizer, for flags that name only its files. As in Megatron-LM's programs,
@@ -202,52 +160,43 @@ const chatTokenizerTypes: readonly string[] = [
 
 function tokenizerOfFlags(flags: FlagReader): TokenizerConfiguration | undefined {
   const type = flags.get('tokenizer-type') ?? typeOfFiles(flags);
-  for (const [name, types] of tokenizerFlags) {
-    if (flags.get(name) === undefined || (type !== undefined && types.includes(type))) continue;
-    const wanted = types.map((other) => `--tokenizer-type ${other}`).join(' or ');
-    flags.needs(name, wanted, type === undefined ? 'needs a tokenizer' : `does not belong to a ${type}`);
+  const isGiven = ({ flag }: TokenizerPart): boolean => flags.get(flag) !== undefined;
+  for (const { flag } of Object.values(tokenizerParts).flat().filter(isGiven)) {
+    const types = Object.entries(tokenizerParts).filter(([, parts]) =>
+      parts.some((part) => part.flag === flag),
+    );
+    if (types.some(([other]) => other === type)) continue;
+    const wanted = types.map(([other]) => `--tokenizer-type ${other}`).join(' or ');
+    flags.needs(flag, wanted, type === undefined ? 'needs a tokenizer' : `does not belong to a ${type}`);
   }
-  switch (type) {
-    case undefined:
-      return undefined;
-    case 'ByteLevelTokenizer':
-      return { type };
-    case 'GPT2BPETokenizer':
-      return { type, ...gpt2Files(flags) };
-    case 'HuggingFaceTokenizer':
-      return { type, tokenizerModel: needed(flags, 'tokenizer-model', '--tokenizer-model tokenizer.json') };
-    case 'NullTokenizer':
-      return { type, vocabSize: needed(flags, 'vocab-size', '--vocab-size N') };
-    default:
-      return { type, vocabFile: needed(flags, 'vocab-file', '--vocab-file vocab.txt') };
-  }
+  if (type === undefined) return undefined;
+  const given = tokenizerParts[type].filter(isGiven);
+  const missing = tokenizerParts[type].find((part) => !isGiven(part));
+  if (missing !== undefined) checkMissingPart(flags, { type, missing, given });
+  return {
+    type,
+    ...Object.fromEntries(given.map(({ flag }) => [camelCase(flag), flags.get(flag)])),
+  } as TokenizerConfiguration;
 }
-
-function needed<Name extends 'tokenizer-model' | 'vocab-size' | 'vocab-file'>(
-  flags: FlagReader,
-  name: Name,
-  usage: string,
-): NonNullable<ReturnType<typeof flags.get<Name>>> {
-  const value = flags.get(name);
-  if (value === undefined) flags.needs('tokenizer-type', usage, 'does not say which tokens there are');
-  return value as NonNullable<typeof value>;
-}
-
-const builtIn = "(GPT-2's merges are built in, and need neither file)";
 
 /**
- * Returns the two files of a GPT-2 vocabulary. Returns no files if no flag names a file, because the
- * vocabulary is also built in. It is an error if flags name only one of the two files.
+ * Rejects a tokenizer without a part. GPT-2's vocabulary is also built in, so that a GPT2BPETokenizer has
+ * either both files or none.
  */
-function gpt2Files(flags: FlagReader): { readonly vocabFile?: string; readonly mergeFile?: string } {
-  const vocabFile = flags.get('vocab-file');
-  const mergeFile = flags.get('merge-file');
-  if (vocabFile === undefined && mergeFile === undefined) return {};
-  if (vocabFile === undefined)
-    return flags.needs('merge-file', '--vocab-file vocab.json', `has no vocabulary ${builtIn}`);
-  if (mergeFile === undefined)
-    return flags.needs('vocab-file', '--merge-file merges.txt', `has no merges ${builtIn}`);
-  return { vocabFile, mergeFile };
+function checkMissingPart(
+  flags: FlagReader,
+  {
+    type,
+    missing: { flag, file = 'N' },
+    given: [other],
+  }: { readonly type: string; readonly missing: TokenizerPart; readonly given: readonly TokenizerPart[] },
+): void {
+  const usage = `--${flag} ${file}`;
+  if (type !== 'GPT2BPETokenizer')
+    flags.needs('tokenizer-type', usage, 'does not say which tokens there are');
+  if (other === undefined) return;
+  const what = flag === 'vocab-file' ? 'vocabulary' : 'merges';
+  flags.needs(other.flag, usage, `has no ${what} (GPT-2's merges are built in, and need neither file)`);
 }
 
 /** The flags of a tokenizer as a command line gives them. */

@@ -3,10 +3,11 @@ import type { BatchPosition } from '@mtl/optimizer';
 import type { TokenizerOptions } from '@mtl/tokenizers';
 import type { ModelKind } from '../architecture/architecture-field.js';
 import { isDefaultSource, type ResolvedFlags } from '../command-line/resolve-flags.js';
-import type { FlagFragment, FlagValues } from '../flags/flag-values.js';
+import { flagFacts } from '../flags/flag-kinds.js';
+import type { FlagFragment, FlagProblem, FlagValues } from '../flags/flag-values.js';
 import { isElsewhere } from '../flags/flags-elsewhere.js';
 import { optionName } from '../flags/option-names.js';
-import { defaultFlags, type FlagName, type Flags } from '../schema/flag-schema.js';
+import { defaultFlags, type FlagName, type Flags, findFlagFacts } from '../schema/flag-schema.js';
 
 /** Two flags that cannot be combined. */
 export interface FlagConflict {
@@ -111,6 +112,11 @@ export class FlagReader {
     return names.filter((name) => this.isGiven(name)).map((name) => `--${name} has no effect ${reason}`);
   }
 
+  /** Throws the error about a flag's value. `problem` follows the flag and its value in the message. */
+  refuse(name: FlagName, problem: string, { code, ...facts }: FlagProblem): never {
+    throw new ConfigurationError(code, `${this.written(name)} ${problem}`, facts);
+  }
+
   /** Throws the error about two flags that contradict each other. */
   conflict({ flags: [first, second], why, remedy }: FlagConflict): never {
     throw new ConfigurationError(
@@ -121,6 +127,30 @@ export class FlagReader {
         details: { flags: [first, second] },
       },
     );
+  }
+
+  /**
+   * Checks what the flags of a topic need and exclude, as their schemas state.
+   *
+   * @throws ConfigurationError `MTL_FLAG_NEEDS`, `MTL_FLAG_CONFLICT`
+   */
+  checkRelations(fragment: FlagFragment): void {
+    const isSet = (name: string): boolean => {
+      const value: unknown = this.get(name as FlagName);
+      return value !== undefined && value !== false && value !== defaultFlags[name as FlagName];
+    };
+    for (const [key, schema] of Object.entries(fragment)) {
+      const name = key as FlagName;
+      const { needs, excludes = {} } = flagFacts.get(schema)!;
+      if (needs !== undefined && this.isGiven(name) && isSet(name) && !isSet(needs[0])) {
+        const [needed, why] = needs as [FlagName, string];
+        const { placeholder } = findFlagFacts(needed);
+        this.needs(name, `--${needed} ${placeholder.replace(' ...', '')}`.trim(), why);
+      }
+      for (const [other, why] of Object.entries(excludes)) {
+        if (isSet(name) && isSet(other)) this.conflict({ flags: [name, other as FlagName], why });
+      }
+    }
   }
 
   /** Throws the error of `needs` for the first given flag of `names`. */

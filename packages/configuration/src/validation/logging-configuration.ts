@@ -1,6 +1,7 @@
 import { join } from 'node:path';
 import { ConfigurationError } from '@mtl/errors';
-import { loggingFlags } from '../flags/logging-flags.js';
+import { withoutUndefined } from '../flags/flag-values.js';
+import { loggingFlags, trackingFlags } from '../flags/logging-flags.js';
 import type { LoggingConfiguration, TrainingConfiguration } from '../pretraining-configuration.js';
 import type { FlagReader } from './flag-reader.js';
 
@@ -45,35 +46,24 @@ export type TrackingConfiguration = Pick<LoggingConfiguration, 'wandb' | 'mlflow
  * @throws ConfigurationError MTL_FLAG_NEEDS, MTL_SERVICE_URL
  */
 export function trackingConfiguration(flags: FlagReader): TrackingConfiguration {
+  flags.checkRelations(trackingFlags);
   return { ...configureWandb(flags), ...configureMlflow(flags) };
 }
 
-/** The reason why a flag of a tracking service needs the flag that requests the service. */
-const noService = 'names no service by itself';
-
 function configureWandb(flags: FlagReader): Pick<LoggingConfiguration, 'wandb'> {
   const project = flags.get('wandb-project');
+  if (project === undefined) return {};
   const [name, entity] = [flags.get('wandb-exp-name'), flags.get('wandb-entity')];
-  if (project === undefined) {
-    flags.needsFor(['wandb-exp-name', 'wandb-entity'], '--wandb-project NAME', noService);
-    return {};
-  }
-  return {
-    wandb: { project, ...(name === undefined ? {} : { name }), ...(entity === undefined ? {} : { entity }) },
-  };
+  return { wandb: withoutUndefined({ project, name, entity }) };
 }
 
 function configureMlflow(flags: FlagReader): Pick<LoggingConfiguration, 'mlflow'> {
   const uri = flags.get('mlflow-tracking-uri');
-  const name = flags.get('mlflow-run-name');
-  const experiment = flags.required('mlflow-experiment-name');
-  if (uri === undefined) {
-    flags.needsFor(['mlflow-experiment-name', 'mlflow-run-name'], '--mlflow-tracking-uri URL', noService);
-    return {};
-  }
+  if (uri === undefined) return {};
   const remedy = 'set MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD in the environment';
   const trackingUri = serviceUrl(uri, { name: '--mlflow-tracking-uri', remedy });
-  return { mlflow: { trackingUri, experiment, ...(name === undefined ? {} : { name }) } };
+  const [experiment, name] = [flags.required('mlflow-experiment-name'), flags.get('mlflow-run-name')];
+  return { mlflow: withoutUndefined({ trackingUri, experiment, name }) };
 }
 
 /**
@@ -98,11 +88,7 @@ function configureProfile(
   { trainIterations }: Pick<TrainingConfiguration, 'trainIterations'>,
 ): Pick<LoggingConfiguration, 'profile'> {
   const steps = flags.get('profile-steps');
-  if (steps === undefined) {
-    const why = 'is written of the steps that it names';
-    flags.needsFor(['profile-trace'], '--profile-steps FIRST LAST', why);
-    return {};
-  }
+  if (steps === undefined) return {};
   const [first, last] = steps as [number, number];
   if (first > last || last > trainIterations) {
     throw new ConfigurationError(

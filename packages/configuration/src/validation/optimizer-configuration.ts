@@ -6,6 +6,7 @@ import {
   type LossScalerOptions,
 } from '@mtl/optimizer';
 import { noteOfDecoupledRate } from '../adapters/adapter-configuration.js';
+import { withoutUndefined } from '../flags/flag-values.js';
 import { muonFlags, optimizerFlags } from '../flags/optimizer-flags.js';
 import type {
   MuonConfiguration,
@@ -84,7 +85,7 @@ export interface OptimizerConfigurationOptions {
 export function optimizerConfiguration(options: OptimizerConfigurationOptions): OptimizerConfiguration {
   const { flags, training, notices } = options;
   const learningRate = configureLearningRate(flags, training);
-  const decoupled = readDecoupledRate(flags, notices);
+  const decoupledLearningRate = readDecoupledRate(flags, notices);
   const lossScale = configureLossScale(flags, training, notices);
   const muon = muonConfiguration(flags, notices);
   const statePrecision = configureStatePrecision(flags, { training, notices });
@@ -97,10 +98,8 @@ export function optimizerConfiguration(options: OptimizerConfigurationOptions): 
   notices.push(...noticeOfLowRates(flags, { training, learningRate, schedule }));
   return {
     learningRate,
-    ...(decoupled === undefined ? {} : { decoupledLearningRate: decoupled }),
+    ...withoutUndefined({ decoupledLearningRate, muon, statePrecision }),
     ...flags.values(optimizerFlags),
-    ...(muon === undefined ? {} : { muon }),
-    ...(statePrecision === undefined ? {} : { statePrecision }),
     lossScale,
   };
 }
@@ -161,15 +160,11 @@ function refuseAbovePeak(
   const { name, peakName, instead = name } = options;
   const [peak, lowest] = [flags.required(peakName), flags.required(name)];
   if (lowest <= peak) return;
-  throw new ConfigurationError(
-    'MTL_LEARNING_RATE',
-    `${flags.written(name)} is above ${flags.written(peakName)}`,
-    {
-      expected: `at most ${peak}`,
-      // removes the rounding error of the division
-      remedy: `pass --${instead} ${Number((peak / 10).toPrecision(12))}`,
-    },
-  );
+  flags.refuse(name, `is above ${flags.written(peakName)}`, {
+    code: 'MTL_LEARNING_RATE',
+    expected: `at most ${peak}`, // removes the rounding error of the division
+    remedy: `pass --${instead} ${Number((peak / 10).toPrecision(12))}`,
+  });
 }
 
 /**
@@ -181,11 +176,7 @@ function readDecoupledRate(
   notices: string[],
 ): OptimizerConfiguration['decoupledLearningRate'] | undefined {
   const peak = flags.get('decoupled-lr');
-  if (peak === undefined) {
-    const why = 'is the lowest rate of a schedule without a peak';
-    flags.needsFor(['decoupled-min-lr'], '--decoupled-lr X', why);
-    return undefined;
-  }
+  if (peak === undefined) return undefined;
   const note = noteOfDecoupledRate(flags);
   if (note !== undefined) {
     notices.push(note);
@@ -195,11 +186,11 @@ function readDecoupledRate(
   const lowest = flags.required(lowestFlag);
   refuseAbovePeak(flags, { name: lowestFlag, instead: 'decoupled-min-lr', peakName: 'decoupled-lr' });
   if (flags.required('lr-warmup-init') > peak) {
-    throw new ConfigurationError(
-      'MTL_LEARNING_RATE',
-      `${flags.written('lr-warmup-init')} is above ${flags.written('decoupled-lr')}`,
-      { expected: `at most ${peak}`, remedy: 'pass --lr-warmup-init 0' },
-    );
+    flags.refuse('lr-warmup-init', `is above ${flags.written('decoupled-lr')}`, {
+      code: 'MTL_LEARNING_RATE',
+      expected: `at most ${peak}`,
+      remedy: 'pass --lr-warmup-init 0',
+    });
   }
   return { maxLearningRate: peak, minLearningRate: lowest };
 }

@@ -1,7 +1,7 @@
 import { ConfigurationError } from '@mtl/errors';
 import type { FlagFragment } from '../flags/flag-values.js';
 import type { ParallelConfiguration } from '../pretraining-configuration.js';
-import { communicationFlags, deviceFlags, type FlagName } from '../schema/flag-schema.js';
+import { communicationFlags, deviceFlags, type FlagName, parallelFlags } from '../schema/flag-schema.js';
 import { configureStrategies, flagsOfPassCommunication } from '../strategies/strategies.js';
 import type { FlagsOf, ShardedModel } from '../strategies/strategy.js';
 import type { FlagReader } from './flag-reader.js';
@@ -24,6 +24,7 @@ export interface ParallelConfigurationOptions {
  */
 export function parallelConfiguration(options: ParallelConfigurationOptions): ParallelConfiguration {
   const { flags, model, worldSize, notices } = options;
+  flags.checkRelations(parallelFlags);
   const strategies = configureStrategies({
     // the reader has all flags, including flags of strategies, so the cast is right
     flags: flags as unknown as FlagsOf<FlagFragment>,
@@ -31,8 +32,6 @@ export function parallelConfiguration(options: ParallelConfigurationOptions): Pa
     worldSize,
     notices,
   });
-  if (flags.get('num-processes') !== undefined && !flags.required('dry-run'))
-    flags.needs('num-processes', '--dry-run', 'describes processes that are not started');
   const cudaGraphs = readCudaGraphs(flags, notices);
   const device = flags.required('device');
   if (flags.required('allow-tf32') && device !== 'cuda')

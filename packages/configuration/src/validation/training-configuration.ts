@@ -1,6 +1,7 @@
 import { ConfigurationError } from '@mtl/errors';
 import type { Recomputation } from '@mtl/models';
 import { NumMicroBatches } from '@mtl/optimizer';
+import { withoutUndefined } from '../flags/flag-values.js';
 import { trainingFlags } from '../flags/training-flags.js';
 import type {
   ConversationSamples,
@@ -59,11 +60,11 @@ export function recomputeConfiguration(options: RecomputeConfigurationOptions): 
   const numLayers = flags.get('recompute-num-layers') ?? 1;
   const layersPerChunk = mostLayersOfChunk(model, parallel);
   if (numLayers > layersPerChunk) {
-    throw new ConfigurationError(
-      'MTL_RECOMPUTE',
-      `${flags.written('recompute-num-layers')} is more than the ${layersPerChunk} layers of a chunk`,
-      { expected: `1 to ${layersPerChunk}`, remedy: `pass --recompute-num-layers ${layersPerChunk}` },
-    );
+    flags.refuse('recompute-num-layers', `is more than the ${layersPerChunk} layers of a chunk`, {
+      code: 'MTL_RECOMPUTE',
+      expected: `1 to ${layersPerChunk}`,
+      remedy: `pass --recompute-num-layers ${layersPerChunk}`,
+    });
   }
   return { granularity, method, numLayers };
 }
@@ -108,7 +109,7 @@ export function trainingConfiguration(options: TrainingConfigurationOptions): Tr
     () =>
       new NumMicroBatches({
         ...sizes,
-        ...(rampup === undefined ? {} : { rampup }),
+        ...withoutUndefined({ rampup }),
         consumedSamples: start?.consumedSamples,
       }),
   );
@@ -130,8 +131,7 @@ export function trainingConfiguration(options: TrainingConfigurationOptions): Tr
     microBatchSize,
     globalBatchSize,
     numMicroBatches,
-    ...(rampup === undefined ? {} : { rampup }),
-    ...(start === undefined ? {} : { start }),
+    ...withoutUndefined({ rampup, start }),
     ...length,
     precision: choosePrecision(flags),
     recompute: recomputeConfiguration(options),
@@ -180,15 +180,12 @@ function refuseIterations(flags: FlagReader, batches: NumMicroBatches): never {
       : [{ given: `--${name} ${steps}`, instead: `--${replacement} ${countSamples(steps)}` }];
   });
   const instead = inForce.map((one) => one.instead).join(' ');
-  throw new ConfigurationError(
-    'MTL_FLAG_NEEDS',
-    `${flags.written('rampup-batch-size')} counts samples, but training is counted in iterations`,
-    {
-      expected: instead,
-      remedy: `replace ${inForce.map(({ given }) => given).join(' ')} by ${instead}, which is the same number of steps`,
-      details: { flag: 'rampup-batch-size', instead },
-    },
-  );
+  flags.refuse('rampup-batch-size', 'counts samples, but training is counted in iterations', {
+    code: 'MTL_FLAG_NEEDS',
+    expected: instead,
+    remedy: `replace ${inForce.map(({ given }) => given).join(' ')} by ${instead}, which is the same number of steps`,
+    details: { flag: 'rampup-batch-size', instead },
+  });
 }
 
 interface TrainingLength
@@ -240,29 +237,17 @@ function refusingOthers(flags: FlagReader, epochs: number): number {
 function countTrainIterations(flags: FlagReader, batches: NumMicroBatches): number {
   const trainSamples = flags.get('train-samples');
   if (trainSamples === undefined) return flags.required('train-iters');
-  if (flags.get('train-iters') !== undefined) {
-    flags.conflict({
-      flags: ['train-iters', 'train-samples'],
-      why: 'training is counted in one or the other',
-    });
-  }
   const iterations = batches.iterationsFor(trainSamples, flags.start);
   if (iterations > 0) return iterations;
   const { globalBatchSize } = batches.at(0);
-  throw new ConfigurationError(
-    'MTL_TRAIN_ITERS',
-    `${flags.written('train-samples')} is less than one global batch`,
-    {
-      expected: `${globalBatchSize} samples or more`,
-      remedy: `pass --train-samples ${globalBatchSize}`,
-    },
-  );
+  flags.refuse('train-samples', 'is less than one global batch', {
+    code: 'MTL_TRAIN_ITERS',
+    expected: `${globalBatchSize} samples or more`,
+    remedy: `pass --train-samples ${globalBatchSize}`,
+  });
 }
 
 function choosePrecision(flags: FlagReader): TrainingConfiguration['precision'] {
-  if (flags.required('bf16') && flags.required('fp16')) {
-    flags.conflict({ flags: ['bf16', 'fp16'], why: 'there is one precision to compute in' });
-  }
   if (flags.required('bf16')) return 'bf16';
   return flags.required('fp16') ? 'fp16' : 'fp32';
 }

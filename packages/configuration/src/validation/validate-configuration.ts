@@ -16,6 +16,7 @@ import type {
   ConversationSamples,
   PretrainingConfiguration,
 } from '../pretraining-configuration.js';
+import { flagSchemas } from '../schema/flag-schema.js';
 import { checkRequiredFlags } from './check-required-flags.js';
 import { checkLayersOfPipeline, checkSizes } from './check-sizes.js';
 import { checkpointConfiguration } from './checkpoint-configuration.js';
@@ -63,6 +64,7 @@ export function validateConfiguration(
   const notices = [...(resolved.notices ?? [])];
   const checkpoint = checkpointConfiguration(flags);
   checkRequiredFlags(flags, { preset: resolved.preset, argv: resolved.argv ?? [] });
+  flags.checkRelations(flagSchemas);
   const model = modelConfiguration(flags, notices);
   // a BERT removes padding and pads the remaining tokens to a multiple of the number of shards, so any length
   // is valid
