@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
+import { gunzipSync } from 'node:zlib';
 import { allocateParameters } from '@mtl/autograd';
 import type { DType } from '@mtl/kernels';
 import { BertStage, type MaskedTokenBatch } from '@mtl/models';
@@ -23,7 +24,8 @@ export function fixturePath(name: string): string {
 }
 
 export function readFixture<Value>(name: string): Value {
-  return JSON.parse(readFileSync(fixturePath(name), 'utf8')) as Value;
+  const bytes = readFileSync(fixturePath(name));
+  return JSON.parse((name.endsWith('.gz') ? gunzipSync(bytes) : bytes).toString()) as Value;
 }
 
 export function batchOfFixture(batch: FixtureBatch): MaskedTokenBatch {

@@ -18,7 +18,7 @@ const fixture = readFixture<{
   readonly batches: readonly FixtureBatch[];
   readonly post: Curve;
   readonly pre: Curve;
-}>('bert-training/training.json');
+}>('bert-training/training.json.gz');
 
 let live: number;
 beforeEach(() => {
