@@ -144,9 +144,11 @@ function trainIn(name, { portable, platforms, others }) {
       );
     return { losses, seconds: trained.seconds };
   };
+  // by default, every rank adds samples to the global batch
+  const sameBatch = ['--micro-batch-size', '4', '--global-batch-size', '8'];
   const { losses, seconds } = train('run', ['train', 'gpt'], ['--threads', '2']);
   const ranks = root.isNative
-    ? train('ranks', ['run', '--nproc-per-node', '2', 'gpt', '--'], ['--threads', '1'])
+    ? train('ranks', ['run', '--nproc-per-node', '2', 'gpt', '--'], ['--threads', '1', ...sameBatch])
     : undefined;
   const onRanks = ranks === undefined ? '' : `, on two ranks in ${ranks.seconds} s`;
   console.log(
