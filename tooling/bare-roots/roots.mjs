@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { chmodSync, copyFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { chmodSync, copyFileSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { copyNpm, downloadPackages, unpackPackage } from '../release/in-system.mjs';
@@ -26,6 +26,7 @@ const nodePath = '/opt/node/bin/node';
  * - `start`: the words before the arguments of Node.js
  * - `hasPlatformPackages`: true if the registry has the platform packages. npm then decides which of them it
  *   installs.
+ * - `isNative`: true if npm shall install platform packages, with which two ranks train, too
  * - `finish`: makes the files that cannot be copied
  */
 export const roots = {
@@ -73,20 +74,20 @@ export const roots = {
       ['/usr/aarch64-linux-gnu/lib/ld-linux-aarch64.so.1', 'lib/ld-linux-aarch64.so.1'],
       ...librariesFrom('/usr/aarch64-linux-gnu/lib'),
     ],
-    start: ['/qemu', nodePath],
+    // the module has the processes of ranks emulated, too
+    start: ['/qemu', nodePath, '--import', '/opt/start-emulated.mjs'],
     hasPlatformPackages: true,
+    isNative: true,
+    finish(system) {
+      const preload = fileURLToPath(new URL('start-emulated.mjs', import.meta.url));
+      copyFileSync(preload, join(system, 'opt/start-emulated.mjs'));
+    },
   },
 };
 
-/**
- * Returns the Debian packages that the roots `chosen` need, for making or running them, and that this machine
- * lacks.
- */
-export function listMissing(chosen) {
-  const needed = [{ iproute2: '/sbin/ip' }, ...chosen.map(({ needs }) => needs)].flatMap(Object.entries);
-  const packages = needed.filter(([, file]) => !existsSync(file)).map(([name]) => name);
-  return [...new Set(packages)];
-}
+/** Returns what `installDebianPackages` needs for making and running the roots `chosen`. */
+export const listNeeds = (chosen) =>
+  Object.assign({ iproute2: '/sbin/ip' }, ...chosen.map(({ needs }) => needs));
 
 /** Returns true if this process may start another process with a separate file system and network. */
 export const canIsolate = () =>

@@ -97,12 +97,18 @@ with them, in Node and in a page of Chromium.
     prepare: builds(),
     command: 'node tooling/webassembly/run-tests.mjs',
   },
+  'test:arm64': {
+    about: 'Tests the platform packages of arm64 under qemu.',
+    prepare: builds(),
+    command: 'node tooling/arm64/run-tests.mjs',
+  },
   'test:bare': {
     about: 'Trains from tarballs in roots with Node alone: x86-64, musl, arm64.',
     prepare: () => {
       builds()();
-      const wasm = join(root, 'tooling/native/build-wasm.mjs');
-      if (runCommand(['node', wasm, 'shared']) !== 0) process.exit(1);
+      const wasm = ['node', join(root, 'tooling/native/build-wasm.mjs'), 'shared'];
+      const platform = ['node', join(root, 'tooling/release/build-platform.mjs'), '--cpu', 'arm64'];
+      if (runCommand(wasm) !== 0 || runCommand(platform) !== 0) process.exit(1);
     },
     command: 'node tooling/bare-roots/run.mjs',
   },

@@ -197,7 +197,7 @@ function isBuilt() {
   const hasAddon = (name) =>
     [
       join(root, 'packages', name, 'build/Release', `mtl_${name}.node`),
-      join(root, 'platforms', `${name}-linux-x64`, `mtl_${name}.node`),
+      join(root, 'platforms', `${name}-linux-${process.arch}`, `mtl_${name}.node`),
     ].some((path) => existsSync(path));
   const hasNative = ['kernels', 'comm'].every(hasAddon);
   return hasNative && entries.every(({ code, types }) => existsSync(code) && existsSync(types));

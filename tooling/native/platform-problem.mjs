@@ -21,7 +21,7 @@ export function thisPlatform() {
 
 /**
  * Returns the reason why the native code cannot run on a platform, with the remedy; undefined for Linux with
- * glibc on x86-64, the only platform that is built and tested, and on arm64, where users compile it.
+ * glibc on x86-64, and on arm64, which was tried under qemu only.
  *
  * @param {Platform} [given] default: this platform
  * @returns {{ readonly message: string, readonly expected: string, readonly remedy: string } | undefined}

@@ -2,7 +2,7 @@ import { execFile, spawnSync } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { addonFoldersHere, portableFolders } from '../release/platform-folders.mjs';
+import { addonFoldersHere, platformFoldersFor, portableFolders } from '../release/platform-folders.mjs';
 
 export const root = fileURLToPath(new URL('../..', import.meta.url));
 export const binaries = join(root, 'node_modules', '.bin');
@@ -86,6 +86,19 @@ export function packPackages(directory, { hasTypes = true } = {}) {
  */
 export function packLocalBuilds(directory) {
   return packFolders(addonFoldersHere(root), { directory, build: 'Release' });
+}
+
+/**
+ * Packs the platform packages for the processor `arch` into `directory`, as `build:platform` has made them.
+ *
+ * @throws Error if they are not built
+ */
+export function packPlatformPackages(directory, arch) {
+  const folders = platformFoldersFor(root, arch).filter(({ isAddon }) => isAddon);
+  const selection = folders.flatMap(({ name }) => ['--filter', name]);
+  const packed = run('pnpm', ['-r', ...selection, 'pack', '--pack-destination', directory]);
+  if (packed.status !== 0) throw new Error(packed.output);
+  return new Map(folders.map(({ name, manifest }) => [name, locateTarball(manifest, directory)]));
 }
 
 /** Packs the package with the kernels as WebAssembly in the same way, with the module of the local build. */
