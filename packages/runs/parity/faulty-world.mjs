@@ -15,6 +15,7 @@ export function faultyWorld(world, fault) {
     createGroup: (options) => wrap(world.createGroup(options)),
     abort: (reason) => world.abort(reason),
     close: () => world.close(),
+    [Symbol.dispose]: () => world.close(),
   };
 }
 
