@@ -205,8 +205,8 @@ function readKinds(parse) {
 }
 
 /**
- * Returns the fields as topics; their words are the flag and the key in the configuration of a model. The key is
- * stated by the field, or else it is the option of the flag.
+ * Returns the fields as topics; their words are the flag and the key in the configuration of a model. The key
+ * is stated by the field, or else it is the option of the flag.
  */
 function readFields(parse) {
   const renamed = new Map(
