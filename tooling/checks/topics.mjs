@@ -15,6 +15,7 @@ const axesFile = 'packages/layout/src/mesh-axes.ts';
 const storesFile = 'packages/optimizer/src/store/create-stores.ts';
 const kindsFile = 'packages/models/src/stages/block-kinds.ts';
 const fieldsFolder = 'packages/configuration/src/architecture/';
+const optionNamesFile = 'packages/configuration/src/flags/option-names.ts';
 const modelTypesFile = 'packages/formats/src/huggingface/model-types.ts';
 
 /**
@@ -203,17 +204,32 @@ function readKinds(parse) {
     .map((name) => ({ kind: 'layer', name, words: [splitWords(name)], isOwn: (path) => path === kindsFile }));
 }
 
-/** Returns the fields as topics; their words are the flag and the key in the configuration of a model. */
+/**
+ * Returns the fields as topics; their words are the flag and the key in the configuration of a model. The key
+ * is stated by the field, or else it is the option of the flag.
+ */
 function readFields(parse) {
-  const hasKey = (node) =>
+  const renamed = new Map(
+    findInitializer(parse(optionNamesFile), 'renamedOptions').properties.map(({ name, initializer }) => [
+      splitWords(name.text),
+      initializer.text,
+    ]),
+  );
+  const isField = (node) =>
     ts.isPropertyAssignment(node) &&
-    ts.isObjectLiteralExpression(node.initializer) &&
-    listKeys(node.initializer).includes('flag') &&
-    listKeys(node.initializer).includes('key');
+    ts.isCallExpression(node.initializer) &&
+    ts.isVariableDeclaration(node.parent.parent) &&
+    /Fields$/.test(node.parent.parent.name.text);
+  const findKey = ({ name, initializer }) => {
+    const facts = initializer.arguments[1];
+    const stated = facts?.properties?.find((property) => property.name?.text === 'key')?.initializer.text;
+    const option = name.text.replace(/-(.)/g, (_, letter) => letter.toUpperCase());
+    return stated ?? renamed.get(splitWords(name.text)) ?? option;
+  };
   return ['architecture-fields.ts', 'attention-fields.ts', 'expert-fields.ts'].flatMap((file) =>
-    collectNodes(parse(`${fieldsFolder}${file}`), hasKey).map(({ name: flag, initializer }) => {
-      const key = initializer.properties.find(({ name }) => name?.text === 'key').initializer.text;
-      const words = [...new Set([splitWords(flag.text), splitWords(key)])];
+    collectNodes(parse(`${fieldsFolder}${file}`), isField).map((field) => {
+      const key = findKey(field);
+      const words = [...new Set([splitWords(field.name.text), splitWords(key)])];
       return { kind: 'field', name: key, words, isOwn: (path) => path === `${fieldsFolder}${file}` };
     }),
   );
