@@ -1,7 +1,10 @@
 import type { HostInformation } from '@mtl/kernels';
 import type { RunStart } from '@mtl/run-records';
 
-/** Returns a message if a run on the CPU goes on with another instruction set, which sums and rounds otherwise. */
+/**
+ * Returns a message if a run on the CPU goes on with another instruction set, which sums and rounds
+ * otherwise.
+ */
 export function notesOfInstructionSet(
   { device, instructionSet: before }: Pick<RunStart, 'device' | 'instructionSet'>,
   { instructionSet: now }: Pick<HostInformation, 'instructionSet'>,
