@@ -10,7 +10,7 @@ const files = {
 /**
  * Loads the kernels in a worker of a page, and returns the functions of the addon for useKernels of
  * @mtl/kernels/page. In a page that is isolated from other origins, threads share memory. In another page the
- * kernels are a module without shared memory and compute with one thread, which is printed.
+ * kernels have no shared memory and compute with one thread, which is printed.
  *
  * @param {object} options
  * @param {(file: string) => Promise<WebAssembly.Module>} options.compile compiles a module of this package:
@@ -20,8 +20,8 @@ const files = {
  * @param {number} [options.numThreads] how many threads compute unless setNumThreads says otherwise; by
  *   default one for each processor. They are ready when the kernels are: a thread that is asked for later
  *   starts when this worker next waits.
- * @param {boolean} [options.relaxed] true: the module with relaxed SIMD, which is faster where the processor
- *   fuses multiplication and addition; results then differ from machine to machine
+ * @param {boolean} [options.relaxed] true: the module with relaxed SIMD, whose results differ from machine to
+ *   machine
  * @param {number} [options.memoryBytes] of the module without shared memory, by default 4 GiB
  * @param {(text: string) => void} [options.print] notes, and what the module writes before it aborts
  * @throws {Error} MTL_WEBASSEMBLY outside of a worker, and for relaxed SIMD that the engine lacks
@@ -36,10 +36,8 @@ export async function loadKernels({
 }) {
   const isShared = globalThis.crossOriginIsolated === true && startThread !== undefined;
   if (!isShared) {
-    if (relaxed) throw refuse(`relaxed SIMD exists with shared memory alone: ${isolate}`);
-    const why = globalThis.crossOriginIsolated
-      ? 'there is no startThread'
-      : `threads share no memory: ${isolate}`;
+    const why = globalThis.crossOriginIsolated ? 'there is no startThread' : isolate;
+    if (relaxed) throw refuse(`relaxed SIMD exists with shared memory alone: ${why}`);
     print(`the kernels compute with one thread: ${why}`);
     const module = await compile(files.single);
     return instantiate.instantiateKernels({ module, numProcessors: 1, print, memoryBytes });

@@ -59,16 +59,14 @@ describe('loadWebAssembly', () => {
   });
 
   it('tells what to do where Node.js lacks relaxed SIMD', () => {
-    writePackage();
-    write('node_modules/@example/kernels-wasm32/mtl_kernels_relaxed.wasm', '');
-    write(
-      'node_modules/@example/kernels-wasm32/load.cjs',
-      'exports.loadKernels = () => { throw new WebAssembly.CompileError("invalid opcode"); };',
+    const folder = dirname(writePackage());
+    writeFileSync(join(folder, 'mtl_kernels_relaxed.wasm'), 'text');
+    writeFileSync(
+      join(folder, 'load.cjs'),
+      'exports.loadKernels = (path) => new WebAssembly.Module(require("fs").readFileSync(path));',
     );
     expect(loadWebAssembly({ directory, choice: 'wasm-relaxed' })).toEqual({
-      failure: expect.stringMatching(
-        /^Node\.js .* does not compile .*, which has relaxed SIMD: invalid opcode$/,
-      ),
+      failure: expect.stringMatching(/^Node\.js .* does not compile .*, which has relaxed SIMD: /),
       remedy: 'take Node.js 22 or newer, or MTL_KERNELS=wasm, which has no relaxed SIMD',
     });
   });

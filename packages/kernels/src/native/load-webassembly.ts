@@ -75,13 +75,15 @@ export function loadWebAssembly({
   } catch (error) {
     // Node's types do not declare WebAssembly.CompileError
     if (!(error instanceof Error && error.name === 'CompileError')) throw error;
-    const isRelaxed = choice === 'wasm-relaxed';
-    return {
-      failure: `Node.js ${process.versions.node} does not compile ${path}${isRelaxed ? ', which has relaxed SIMD' : ''}: ${error.message}`,
-      remedy: isRelaxed
-        ? 'take Node.js 22 or newer, or MTL_KERNELS=wasm, which has no relaxed SIMD'
-        : 'take a newer Node.js',
-    };
+    const [which, remedy] =
+      choice === 'wasm-relaxed'
+        ? [
+            ', which has relaxed SIMD',
+            'take Node.js 22 or newer, or MTL_KERNELS=wasm, which has no relaxed SIMD',
+          ]
+        : ['', 'take a newer Node.js'];
+    const failure = `Node.js ${process.versions.node} does not compile ${path}${which}: ${error.message}`;
+    return { failure, remedy };
   }
 }
 

@@ -2,8 +2,8 @@ import type { HostInformation } from '@mtl/kernels';
 import type { RunStart } from '@mtl/run-records';
 
 /**
- * Returns a message if a run on the CPU goes on with another instruction set than before. Such a run is not
- * repeatable: instruction sets sum in another order, or round less often.
+ * Returns a message if a run on the CPU goes on with another instruction set, which sums and rounds
+ * otherwise.
  */
 export function notesOfInstructionSet(
   { device, instructionSet: before }: Pick<RunStart, 'device' | 'instructionSet'>,

@@ -25,30 +25,40 @@ MTL_INLINE VFloat bits_to_float(VUint bits) { return (VFloat)bits; }
 MTL_INLINE VUint float_to_bits(VFloat value) { return (VUint)value; }
 MTL_INLINE VFloat select(VInt mask, VFloat yes, VFloat no) { return mask ? yes : no; }
 
+// shuffle(a, b, lane_order(number)) returns the lanes number(0), number(1), ... of `a` and `b`; numbers from
+// kLanes on select lanes of `b`. `number` captures nothing.
 #if defined(__clang__)
-template <typename Number, Number... kNumbers>
+template <typename Integer, Integer... kIntegers>
 struct LaneNumbers {};
 
-// Clang makes instructions only of an order in the call itself. It passes an order in a vector through
-// memory.
-template <typename Vector, typename Order, int... kLane>
-MTL_INLINE Vector shuffle_lanes(Vector a, Vector b, Order order, LaneNumbers<int, kLane...>) {
-  return __builtin_shufflevector(a, b, order(kLane)...);
+// Clang makes instructions only of numbers in the call itself. It passes numbers in a vector through memory.
+template <typename Vector, typename Number, int... kLane>
+MTL_INLINE Vector shuffle_lanes(Vector a, Vector b, Number number, LaneNumbers<int, kLane...>) {
+  return __builtin_shufflevector(a, b, number(kLane)...);
 }
-#endif
 
-// Returns the lanes order(0), order(1), ... of `a` and `b`; numbers from kLanes on select lanes of `b`.
-// `order` captures nothing.
+template <typename Number>
+MTL_INLINE Number lane_order(Number number) {
+  return number;
+}
+
 template <typename Vector, typename Order>
 MTL_INLINE Vector shuffle(Vector a, Vector b, Order order) {
-#if defined(__clang__)
   return shuffle_lanes(a, b, order, __make_integer_seq<LaneNumbers, int, kLanes>{});
-#else
-  VInt lanes;
-  for (int lane = 0; lane < kLanes; ++lane) lanes[lane] = order(lane);
-  return __builtin_shuffle(a, b, lanes);
-#endif
 }
+#else
+template <typename Number>
+MTL_INLINE VInt lane_order(Number number) {
+  VInt order;
+  for (int lane = 0; lane < kLanes; ++lane) order[lane] = number(lane);
+  return order;
+}
+
+template <typename Vector>
+MTL_INLINE Vector shuffle(Vector a, Vector b, VInt order) {
+  return __builtin_shuffle(a, b, order);
+}
+#endif
 
 }  // namespace
 }  // namespace mtl

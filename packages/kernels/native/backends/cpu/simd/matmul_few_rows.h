@@ -39,8 +39,8 @@ MTL_INLINE bool has_few_rows(const MatmulProblem& p) {
 // kHalf.
 template <int kHalf>
 MTL_INLINE void add_halves(VFloat* vectors) {
-  const auto upper = [](int lane) { return (lane & kHalf) != 0 ? kLanes + lane - kHalf : lane; };
-  const auto lower = [](int lane) { return (lane & kHalf) != 0 ? kLanes + lane : lane + kHalf; };
+  const auto upper = lane_order([](int lane) { return (lane & kHalf) != 0 ? kLanes + lane - kHalf : lane; });
+  const auto lower = lane_order([](int lane) { return (lane & kHalf) != 0 ? kLanes + lane : lane + kHalf; });
 #pragma GCC unroll 8
   for (int i = 0; i < kHalf; ++i) {
     vectors[i] = shuffle(vectors[i], vectors[i + kHalf], upper) +

@@ -16,15 +16,15 @@ MTL_INLINE Pair rotated(const Pair& of, VFloat cosine, VFloat sine) {
 
 // Converts (e0 o0 e1 o1 ...), in two vectors, to (e0 e1 ...) and (o0 o1 ...).
 MTL_INLINE Pair deinterleaved(const Pair& of) {
-  const auto even = [](int lane) { return 2 * lane; };
-  const auto odd = [](int lane) { return 2 * lane + 1; };
+  const auto even = lane_order([](int lane) { return 2 * lane; });
+  const auto odd = lane_order([](int lane) { return 2 * lane + 1; });
   return {shuffle(of.a, of.b, even), shuffle(of.a, of.b, odd)};
 }
 
 // Inverts `deinterleaved`.
 MTL_INLINE Pair interleaved(const Pair& of) {
-  const auto low = [](int lane) { return lane / 2 + lane % 2 * kLanes; };
-  const auto high = [](int lane) { return lane / 2 + lane % 2 * kLanes + kLanes / 2; };
+  const auto low = lane_order([](int lane) { return lane / 2 + lane % 2 * kLanes; });
+  const auto high = lane_order([](int lane) { return lane / 2 + lane % 2 * kLanes + kLanes / 2; });
   return {shuffle(of.a, of.b, low), shuffle(of.a, of.b, high)};
 }
 

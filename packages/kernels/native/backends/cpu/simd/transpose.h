@@ -9,8 +9,8 @@ namespace {
 // Exchanges lane `i + kHalf` of row `i` with lane `i` of row `i + kHalf`, in all 2 kHalf x 2 kHalf blocks.
 template <int kHalf>
 MTL_INLINE void exchange_halves(VUint* rows) {
-  const auto upper = [](int lane) { return (lane & kHalf) != 0 ? kLanes + lane - kHalf : lane; };
-  const auto lower = [](int lane) { return (lane & kHalf) != 0 ? kLanes + lane : lane + kHalf; };
+  const auto upper = lane_order([](int lane) { return (lane & kHalf) != 0 ? kLanes + lane - kHalf : lane; });
+  const auto lower = lane_order([](int lane) { return (lane & kHalf) != 0 ? kLanes + lane : lane + kHalf; });
 #pragma GCC unroll 16
   for (int row = 0; row < kLanes; ++row) {
     if ((row & kHalf) != 0) continue;
