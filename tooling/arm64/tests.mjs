@@ -14,11 +14,12 @@ export const tests = [
   },
   // gradients
   { folder: 'packages/autograd', files: ['src/operations', 'src/tape.test.ts'] },
-  // ranks as processes: they join, one fails, one dies; groups overlap, with messages
+  // ranks as processes: they join, one fails, also over Gloo, one dies; groups overlap, with messages
   {
     folder: 'packages/comm',
-    files: ['test/join-world.test.ts', 'test/local-groups.test.ts'],
-    names: 'only know their ranks|the reason of the one that fails|when rank 1 exits|overlap',
+    files: ['test/join-world.test.ts', 'test/local-groups.test.ts', 'test/gloo-failures.test.ts'],
+    names:
+      'only know their ranks|the reason of the one that fails|when rank 1 exits|overlap|with its own words',
   },
 ];
 
