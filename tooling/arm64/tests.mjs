@@ -14,19 +14,16 @@ export const tests = [
   },
   // gradients
   { folder: 'packages/autograd', files: ['src/operations', 'src/tape.test.ts'] },
-  // ranks as processes: they join, one fails, one dies
+  // ranks as processes: they join, one fails, also over Gloo, one dies; groups overlap, with messages
   {
     folder: 'packages/comm',
-    files: ['test/join-world.test.ts'],
-    names: 'only know their ranks|the reason of the one that fails|when rank 1 exits',
+    files: ['test/join-world.test.ts', 'test/local-groups.test.ts', 'test/gloo-failures.test.ts'],
+    names:
+      'only know their ranks|the reason of the one that fails|when rank 1 exits|overlap|with its own words',
   },
 ];
 
-/**
- * Programs that train on two ranks, with collectives and with messages, and compare losses, gradient norms
- * and gradients with one process.
- */
+/** Programs that train on two ranks, and compare losses, gradient norms and gradients with one process. */
 export const programs = [
   ['packages/runs/parity/parity.mjs', '--only', 'dp 2, distributed optimizer, full', '--steps', '12'],
-  ['packages/runs/parity/parity.mjs', '--only', 'BERT: pp 2, 1f1b', '--steps', '12'],
 ];
