@@ -217,13 +217,13 @@ struct Multiplication {
   }
 
   void pack_right(const PackedRight& part, TaskCounter* next) const {
-    const int64_t groups = divide_up(part.last_panel - part.first_panel, kPanelsTogether);
+    const int64_t groups = divide_up(part.last_panel - part.first_panel, kPanelsTogether<Element>);
     const int64_t tasks = groups * divide_up(part.last_step - part.first_step, blocks.block_steps);
     for (int64_t task = next->take(); task < tasks; task = next->take()) {
-      const int64_t panel = part.first_panel + task % groups * kPanelsTogether,
+      const int64_t panel = part.first_panel + task % groups * kPanelsTogether<Element>,
                     step = part.first_step + task / groups * blocks.block_steps;
       pack<Lanes, false>(PackedPart<Element>{
-          operands.right, panel, smaller(panel + kPanelsTogether, part.last_panel), step,
+          operands.right, panel, smaller(panel + kPanelsTogether<Element>, part.last_panel), step,
           smaller(step + blocks.block_steps, part.last_step), right_at(part, panel, step), blocks.panel_length});
     }
   }
