@@ -294,7 +294,7 @@ struct Multiplication {
     }
   }
 
-  // Returns the columns that are multiplied after a tile's columns in a block: the columns beside these, or
+  // Returns the columns that are multiplied after a tile's columns in a block: the next columns, or
   // the first columns of the next steps, or of the next block of rows.
   NextColumns columns_after(const PackedRight& part, int64_t panel, int64_t first, int64_t last, int64_t step) const {
     if (!Lanes::kPrefetchesColumns) return {packed_right, 0, 0};
