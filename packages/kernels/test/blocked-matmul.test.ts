@@ -102,6 +102,8 @@ const cases: Case[] = [
   { ...usual, inner: 6145, numColumns: 770, dtype: 'float32', accumulate: false },
   { ...usual, inner: 1024, numColumns: 6144, dtype: 'float32', transposed: true },
   { ...usual, inner: 1101, numColumns: 515, dtype: 'bfloat16', outputDtype: 'bfloat16', accumulate: false },
+  // a weight gradient: tiles of AMX read rows of the left operand, which are stored as columns
+  { ...usual, inner: 2085, numColumns: 515, dtype: 'bfloat16', transposed: true },
   {
     ...usual,
     inner: 12288,

@@ -20,6 +20,11 @@ constexpr int64_t kStepsOfBlock = 768;
 constexpr int64_t kPackedBytes = int64_t{8} << 20;  // of the right operand
 constexpr int64_t kNearBytes = int64_t{1} << 18;    // of the right operand, read again for each tile of rows: as few
                                                     // streams of output as possible
+// The columns of a tile of output are prefetched from the L3 cache while the columns before them are
+// multiplied, unless they take so much of the L2 cache that the left operand loses its place. (Measured on
+// Sapphire Rapids: without prefetches float32 takes 1.05 to 1.1 times as long, and bfloat16 with an inner
+// dimension of 384 1.1 times; prefetches of 384 KiB made bfloat16 slower. Not measured elsewhere.)
+constexpr int64_t kPrefetchedBytes = int64_t{1} << 18;
 constexpr int64_t kFewestColumns = 1024;            // of a chunk: the left operand is packed again for each chunk
 constexpr int64_t kParallelProducts = int64_t{1} << 17;  // with fewer multiplications one thread is faster
 
@@ -146,6 +151,24 @@ struct PackedRight {
   int64_t first_step, last_step;
 };
 
+// Columns of the packed right operand that are multiplied next, over some steps.
+struct NextColumns {
+  const VUint* data;
+  int64_t panels, steps;
+
+  // Returns the share of the columns that is prefetched during one of several tiles, each of `tile_steps`
+  // steps.
+  Ahead share(int64_t tile, int64_t tiles, int64_t tile_steps, int64_t panel_length) const {
+    const int64_t vectors = panels * steps;
+    if (vectors == 0 || vectors * static_cast<int64_t>(sizeof(VUint)) > kPrefetchedBytes) {
+      return {reinterpret_cast<const char*>(data), 0};
+    }
+    const int64_t begin = vectors * tile / tiles;
+    return {reinterpret_cast<const char*>(data + begin / steps * panel_length + begin % steps),
+            divide_up(vectors * static_cast<int64_t>(sizeof(VUint)), tiles * tile_steps)};
+  }
+};
+
 // A view of float32 sums of the whole matrix, a block or a tile.
 struct SumsView {
   float* data;  // null: sums are not kept in memory
@@ -194,13 +217,13 @@ struct Multiplication {
   }
 
   void pack_right(const PackedRight& part, TaskCounter* next) const {
-    const int64_t groups = divide_up(part.last_panel - part.first_panel, kPanelsTogether);
+    const int64_t groups = divide_up(part.last_panel - part.first_panel, kPanelsTogether<Element>);
     const int64_t tasks = groups * divide_up(part.last_step - part.first_step, blocks.block_steps);
     for (int64_t task = next->take(); task < tasks; task = next->take()) {
-      const int64_t panel = part.first_panel + task % groups * kPanelsTogether,
+      const int64_t panel = part.first_panel + task % groups * kPanelsTogether<Element>,
                     step = part.first_step + task / groups * blocks.block_steps;
       pack<Lanes, false>(PackedPart<Element>{
-          operands.right, panel, smaller(panel + kPanelsTogether, part.last_panel), step,
+          operands.right, panel, smaller(panel + kPanelsTogether<Element>, part.last_panel), step,
           smaller(step + blocks.block_steps, part.last_step), right_at(part, panel, step), blocks.panel_length});
     }
   }
@@ -235,7 +258,7 @@ struct Multiplication {
         pack<Lanes, Lanes::kLeftByRow>(
             PackedPart<Element>{operands.left, first_row, last_row, step, step + steps, packed_left, steps});
       }
-      const auto multiply = [&](int64_t panel, int64_t row) {
+      const auto multiply = [&](int64_t panel, int64_t row, const Ahead& ahead) {
         const int64_t column = panel * kLanes, in_block = row - first_row * kLanes,
                       columns = smaller(smaller(panel + kTileVectors, last) * kLanes, problem.columns) - column;
         const Tile tile = {row, smaller(kTileRows, end - row), column, columns};
@@ -251,18 +274,37 @@ struct Multiplication {
         product.right = right_at(part, panel, step);
         product.right_panel_length = blocks.panel_length;
         product.steps = steps;
+        product.ahead = ahead;
         multiply_tile_of(tile, product, sums, step);
       };
+      const Ahead nothing = {reinterpret_cast<const char*>(packed_right), 0};
       if ((last - first) * steps * static_cast<int64_t>(sizeof(VUint)) <= kNearBytes) {
         for (int64_t row = first_row * kLanes; row < end; row += kTileRows) {
-          for (int64_t panel = first; panel < last; panel += kTileVectors) multiply(panel, row);
+          for (int64_t panel = first; panel < last; panel += kTileVectors) multiply(panel, row, nothing);
         }
       } else {
         for (int64_t panel = first; panel < last; panel += kTileVectors) {
-          for (int64_t row = first_row * kLanes; row < end; row += kTileRows) multiply(panel, row);
+          const NextColumns next = columns_after(part, panel, first, last, step);
+          const int64_t tiles = divide_up(end - first_row * kLanes, kTileRows);
+          for (int64_t tile = 0; tile < tiles; ++tile) {
+            multiply(panel, first_row * kLanes + tile * kTileRows, next.share(tile, tiles, steps, blocks.panel_length));
+          }
         }
       }
     }
+  }
+
+  // Returns the columns that are multiplied after a tile's columns in a block: the next columns, or
+  // the first columns of the next steps, or of the next block of rows.
+  NextColumns columns_after(const PackedRight& part, int64_t panel, int64_t first, int64_t last, int64_t step) const {
+    if (!Lanes::kPrefetchesColumns) return {packed_right, 0, 0};
+    panel += kTileVectors;
+    if (panel >= last) {
+      panel = first;
+      step += blocks.block_steps;
+      if (step >= part.last_step) step = part.first_step;
+    }
+    return {right_at(part, panel, step), smaller(kTileVectors, last - panel), smaller(blocks.block_steps, part.last_step - step)};
   }
 
   SumsView sums_of_block(const PackedRight& part, int64_t first_row, VUint* of_thread) const {
@@ -297,6 +339,7 @@ struct Multiplication {
                has_output = is_first ? problem.accumulate : in_output;
     if (has_bias || (has_output && !(in_output && in_place))) prepare(tile, product, has_bias, has_output);
     product.add = has_bias || has_output || !is_first;
+    if (Lanes::kPrefetchesOutput && in_output && in_place && is_first) prefetch_output(tile, product);
     kernel.multiply(product);
     if (!in_place || (is_last && !in_output)) write(tile, product);
   }
@@ -304,6 +347,15 @@ struct Multiplication {
   // Returns the index in the output of the first element of a row of the tile.
   int64_t index_of(const Tile& tile, int64_t row) const {
     return (tile.row + row) * problem.output_row_length + tile.column;
+  }
+
+  // Prefetches the output of a tile, because a line of memory is read before its first write. (Measured on
+  // Sapphire Rapids: without it, float32 with an inner dimension of 384 takes 1.05 times as long. On tiles
+  // nothing is gained.)
+  void prefetch_output(const Tile& tile, const TileProduct& product) const {
+    for_vectors(tile, [&](int64_t row, int64_t column, int64_t) {
+      __builtin_prefetch(product.sums + row * product.row_length + column, 1, 2);
+    });
   }
 
   void prepare(const Tile& tile, const TileProduct& product, bool has_bias, bool has_output) const {

@@ -7,10 +7,14 @@
 namespace mtl {
 namespace {
 
+constexpr int64_t kLineBytes = 64;  // of a cache
+
 // Computes a part of an output tile. The part has at most two by two tiles of the processor. `Tiles` is the
-// type of the instruction set's tiles. Such a tile contains Tiles::kRows steps of Tiles::kRows lanes.
+// type of the instruction set's tiles. Such a tile contains Tiles::kRows steps of Tiles::kRows lanes. `ahead`
+// is the memory that is prefetched meanwhile, `ahead_bytes` with each tile of steps; it is advanced.
 template <typename Tiles, int kRowTiles, int kColumnTiles, bool kInMatrix>
-MTL_INLINE void multiply_tiles(const TileProduct& p, const VUint* right, float* sums) {
+MTL_INLINE void multiply_tiles(const TileProduct& p, const VUint* right, float* sums, const char*& ahead,
+                               int64_t ahead_bytes) {
   constexpr bool kRight = kColumnTiles == 2, kLower = kRowTiles == 2;
   const int64_t stride = p.row_length * static_cast<int64_t>(sizeof(float));
   float* const lower_sums = sums + Tiles::kRows * p.row_length;
@@ -43,6 +47,7 @@ MTL_INLINE void multiply_tiles(const TileProduct& p, const VUint* right, float* 
       Tiles::add_products(kLowerLeftSums, kLowerRows, kLeftColumns);
       if constexpr (kRight) Tiles::add_products(kLowerRightSums, kLowerRows, kRightColumns);
     }
+    for (const char* const end = ahead + ahead_bytes; ahead < end; ahead += kLineBytes) prefetch_ahead(ahead);
     left += steps_further;
     right += Tiles::kRows;
   }
@@ -56,13 +61,18 @@ MTL_INLINE void multiply_tiles(const TileProduct& p, const VUint* right, float* 
 template <typename Tiles, int kRowTiles, int kVectors, bool kInMatrix>
 void multiply_on_tiles(const TileProduct& product) {
   const TileProduct p = product;
+  constexpr int kPairs = (kVectors + 1) / 2;
+  const char* ahead = p.ahead.data;
+  const int64_t ahead_bytes = round_up(p.ahead.bytes_of_step * Tiles::kRows / kPairs, kLineBytes);
 #pragma GCC unroll 1
   for (int vector = 0; vector + 1 < kVectors; vector += 2) {
-    multiply_tiles<Tiles, kRowTiles, 2, kInMatrix>(p, p.right + vector * p.right_panel_length, p.sums + vector * kLanes);
+    multiply_tiles<Tiles, kRowTiles, 2, kInMatrix>(p, p.right + vector * p.right_panel_length, p.sums + vector * kLanes,
+                                                   ahead, ahead_bytes);
   }
   if constexpr (kVectors % 2 == 1) {
     constexpr int kLast = kVectors - 1;
-    multiply_tiles<Tiles, kRowTiles, 1, kInMatrix>(p, p.right + kLast * p.right_panel_length, p.sums + kLast * kLanes);
+    multiply_tiles<Tiles, kRowTiles, 1, kInMatrix>(p, p.right + kLast * p.right_panel_length, p.sums + kLast * kLanes,
+                                                   ahead, ahead_bytes);
   }
 }
 
@@ -79,6 +89,7 @@ struct PairsOnTiles : BFloat16Pairs {
   static constexpr int kRowsOfBlock = 256;
   static constexpr int kStepMultiple = Tiles::kRows;
   static constexpr bool kLeftByRow = true;
+  static constexpr bool kPrefetchesColumns = true, kPrefetchesOutput = false;
   static_assert(kLanes == Tiles::kRows, "a panel is as wide as a tile");
 
   MTL_INLINE void begin() { Tiles::begin(); }

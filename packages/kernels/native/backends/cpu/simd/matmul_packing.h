@@ -119,8 +119,10 @@ MTL_INLINE VUint step_of_panel(const StoredOperand<T>& operand, int64_t panel, i
 }
 
 // The number of panels that are packed together if their lanes are neighbours in memory. Packing them
-// together reads complete cache lines, in few streams.
-constexpr int64_t kPanelsTogether = 4;
+// together reads complete cache lines, in few streams: with vectors of 64 bytes, 256 bytes of a row at a
+// time. (Measured on Sapphire Rapids: with 128 bytes of bfloat16, weight gradients take 1.03 times as long.)
+template <typename T>
+constexpr int64_t kPanelsTogether = 16 / sizeof(T);
 
 template <typename Lanes, bool kByRow, typename T>
 void pack(const PackedPart<T>& part) {
@@ -135,18 +137,25 @@ void pack(const PackedPart<T>& part) {
     }
     return;
   }
-  for (int64_t first = part.first_panel; first < part.last_panel; first += kPanelsTogether) {
-    const int64_t last = smaller(first + kPanelsTogether, part.last_panel);
+  for (int64_t first = part.first_panel; first < part.last_panel; first += kPanelsTogether<T>) {
+    const int64_t last = smaller(first + kPanelsTogether<T>, part.last_panel);
     VUint* const packed = part.packed + (first - part.first_panel) * part.panel_length;
-    for (int64_t step = part.first_step; step < part.last_step; ++step) {
-      for (int64_t panel = first; panel < last; ++panel) {
-        packed[(panel - first) * part.panel_length + step - part.first_step] = step_of_panel<Lanes>(operand, panel, step);
-      }
-    }
     if constexpr (kByRow) {
-      for (int64_t panel = first; panel < last; ++panel) {
-        for (int64_t step = 0; step < part.last_step - part.first_step; step += kLanes) {
-          transpose(packed + (panel - first) * part.panel_length + step);
+      for (int64_t step = part.first_step; step < part.last_step; step += kLanes) {
+        for (int64_t panel = first; panel < last; ++panel) {
+          VUint steps[kLanes];
+#pragma GCC unroll 16
+          for (int i = 0; i < kLanes; ++i) steps[i] = step_of_panel<Lanes>(operand, panel, step + i);
+          transpose(steps);
+          VUint* const of_panel = packed + (panel - first) * part.panel_length + step - part.first_step;
+#pragma GCC unroll 16
+          for (int i = 0; i < kLanes; ++i) of_panel[i] = steps[i];
+        }
+      }
+    } else {
+      for (int64_t step = part.first_step; step < part.last_step; ++step) {
+        for (int64_t panel = first; panel < last; ++panel) {
+          packed[(panel - first) * part.panel_length + step - part.first_step] = step_of_panel<Lanes>(operand, panel, step);
         }
       }
     }

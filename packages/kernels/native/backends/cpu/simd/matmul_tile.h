@@ -9,6 +9,16 @@ namespace {
 // 32 bits of an operand, packed or in the stored matrix.
 typedef uint32_t Lane __attribute__((aligned(2), may_alias));
 
+// Memory that is read soon after a tile. Each step of the tile prefetches the next bytes of this memory. The
+// last bytes may lie beyond the packed operand.
+struct Ahead {
+  const char* data;       // not null: an address without a page is looked up again with each prefetch
+  int64_t bytes_of_step;  // may be 0
+};
+
+// Prefetches a line of memory for reading, to the L2 cache.
+MTL_INLINE void prefetch_ahead(const char* line) { __builtin_prefetch(line, 0, 2); }
+
 // One tile of a matmul, over some steps of the inner dimension. Panels are described in matmul_packing.h.
 struct TileProduct {
   const Lane* left;    // the tile's first row at the first step, in its panel or in the matrix
@@ -20,7 +30,11 @@ struct TileProduct {
   float* sums;  // written; rows begin `row_length` elements apart
   int64_t row_length;
   bool add;  // add to the old values of `sums`
+  Ahead ahead;
 };
+
+// Tiles of vectors prefetch where this was measured: on processors that also have tiles of matrices.
+constexpr bool kVectorTilesPrefetch = kHasTiles;
 
 using MultiplyTile = void (*)(const TileProduct&);
 
@@ -56,7 +70,12 @@ void multiply_tile(const TileProduct& product) {
       tile[row][vector] = p.add ? load(p.sums + row * p.row_length + vector * kLanes) : VFloat{};
     }
   }
+  const char* ahead = p.ahead.data;
   for (int64_t step = 0; step < p.steps; ++step) {
+    if constexpr (kVectorTilesPrefetch) {
+      prefetch_ahead(ahead);
+      ahead += p.ahead.bytes_of_step;
+    }
     VUint of_step[kVectors];
 #pragma GCC unroll 4
     for (int vector = 0; vector < kVectors; ++vector) of_step[vector] = p.right[vector * p.right_panel_length + step];
@@ -88,6 +107,7 @@ struct VectorTiles {
   static constexpr int kRowsOfBlock = 128;  // 384 KiB of the left operand: a share of the L2 cache
   static constexpr int kStepMultiple = 1;   // of a panel's steps
   static constexpr bool kLeftByRow = false;
+  static constexpr bool kPrefetchesColumns = kVectorTilesPrefetch, kPrefetchesOutput = kVectorTilesPrefetch;
 
   // A thread calls these before and after it multiplies tiles.
   MTL_INLINE void begin() {}
