@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
- * npm run dev -- test:bare: installs @mtl/cli from tarballs in roots that have only Node.js, and trains the
- * default run there, with kernels as WebAssembly.
+ * npm run dev -- test:bare: installs @mtl/cli from tarballs in roots that have only Node.js, and runs the
+ * default training there, using the WebAssembly kernels.
  */
 import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
@@ -66,8 +66,8 @@ try {
 }
 
 /**
- * Installs the Debian packages from which the roots are made. If this fails, prints their names and ends the
- * program.
+ * Installs the missing Debian packages from which the roots are made. If this fails, prints their names and
+ * ends the program.
  */
 function prepareMachine() {
   const missing = listMissing(chosen);
@@ -84,8 +84,8 @@ function prepareMachine() {
 }
 
 /**
- * Packs this checkout, and downloads what its packages depend on. Returns folders with tarballs: portable
- * packages, platform packages, third-party packages.
+ * Packs this checkout, and downloads the packages on which it depends. Returns folders with tarballs:
+ * portable packages, platform packages, third-party packages.
  */
 function packEverything() {
   const packed = join(directory, 'packed');
@@ -97,7 +97,7 @@ function packEverything() {
   return { portable: packed, platforms: join(directory, 'platforms'), others };
 }
 
-/** Installs @mtl/cli in a root, trains there, and returns the losses. */
+/** Installs @mtl/cli in the root `name`, trains there, and returns the losses. */
 function trainIn(name, { portable, platforms, others }) {
   const root = roots[name];
   const system = join(directory, name);
@@ -129,8 +129,8 @@ function trainIn(name, { portable, platforms, others }) {
   if (!trained.output.includes('the kernels are WebAssembly'))
     throw new Error(`${name}: the run does not say that its kernels are WebAssembly\n${trained.output}`);
   const losses = readMetrics(join(system, 'project/metrics.jsonl')).map(({ lm_loss }) => lm_loss);
-  // The bound is that of the golden losses in apps/gpt-train, because other instruction sets and thread
-  // counts sum in another order.
+  // the golden losses in apps/gpt-train have the same bound, because a different instruction set or thread
+  // count sums in a different order
   const wrong = losses.findIndex((loss, step) => !(Math.abs(loss - lmLosses[step]) < 2e-5));
   if (losses.length !== numSteps || wrong >= 0)
     throw new Error(

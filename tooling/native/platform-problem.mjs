@@ -1,27 +1,27 @@
 /**
- * The properties of a platform that determine if the native code can run on it.
+ * The properties of a platform that determine whether the native code can run on it.
  *
  * @typedef {object} Platform
  * @property {string} platform `process.platform`
  * @property {string} arch `process.arch`
- * @property {string | undefined} glibc the version of glibc; undefined with another C library
+ * @property {string | undefined} glibc the version of glibc; undefined with a different C library
  */
 
 /**
- * Returns the platform of this process.
+ * Returns the platform on which this process runs.
  *
  * @returns {Platform}
  */
 export function thisPlatform() {
-  // network interfaces are excluded, because looking up their names can take seconds
+  // network interfaces are excluded, because the report would look up their names, which can take seconds
   process.report.excludeNetwork = true;
   const { glibcVersionRuntime } = process.report.getReport().header;
   return { platform: process.platform, arch: process.arch, glibc: glibcVersionRuntime };
 }
 
 /**
- * Returns the reason why the native code cannot run on a platform, with the remedy; undefined for Linux with
- * glibc on x86-64, the only platform that is built and tested, and on arm64, where users compile it.
+ * Returns the reason why the native code cannot run on a platform, with the remedy. Undefined for Linux with
+ * glibc, on x86-64, for which packages are built and tested, and on arm64, where users compile the code.
  *
  * @param {Platform} [given] default: this platform
  * @returns {{ readonly message: string, readonly expected: string, readonly remedy: string } | undefined}

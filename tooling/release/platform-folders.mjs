@@ -13,8 +13,8 @@ function folders(root) {
 
 /**
  * Returns the platform packages of the checkout `root`, each as { name, directory, manifest, part, packageOf,
- * isAddon }. `part` names the content: kernels or comm for the addon of this package, or kernels-cuda.
- * `packageOf` is the folder in packages/ that contains the sources.
+ * isAddon }. `part` names the content: kernels or comm for the addon of the package with this name, or
+ * kernels-cuda. `packageOf` is the folder in packages/ that contains the sources.
  */
 export function platformFolders(root) {
   return folders(root)
@@ -27,8 +27,8 @@ export function platformFolders(root) {
 }
 
 /**
- * Returns the packages that run on every platform, in the same form as `platformFolders`. There is one: the
- * kernels as WebAssembly.
+ * Returns the packages that run on every platform, in the same form as `platformFolders`. There is only one:
+ * the WebAssembly kernels.
  */
 export function portableFolders(root) {
   return folders(root)
@@ -44,8 +44,8 @@ export function platformFoldersHere(root) {
 }
 
 /**
- * Returns the platform packages that contain an addon. A checkout can use these addons instead of compiling
- * its own.
+ * Returns the platform packages for this machine that contain an addon. A checkout can use these addons
+ * instead of compiling its own.
  */
 export function addonFoldersHere(root) {
   return platformFoldersHere(root).filter(({ isAddon }) => isAddon);

@@ -10,8 +10,8 @@ const options = ['REDIS', 'IBVERBS', 'NCCL', 'CUDA', 'MPI', 'LIBUV'].map((part) 
  */
 export function portableGloo(directory) {
   const listOptions = () => options;
-  // this version of Gloo is from 2025; the tests of @mtl/comm ran with this version and with the version in
-  // Debian 12
+  // this version of Gloo is from 2025; the tests of @mtl/comm have run with this version and with the version
+  // in Debian 12
   const { folder, prefix, version } = buildLibrary({
     name: 'gloo',
     directory,

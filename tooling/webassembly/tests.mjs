@@ -1,7 +1,8 @@
 /**
- * The tests that run once more with kernels as WebAssembly: a folder, its test files, and for some the names
- * of tests, as a regular expression. What a file tests with several processes is left out: there they are
- * refused. Those for every Node run once more for each version that test:wasm is given.
+ * The tests that run once more with the WebAssembly kernels: a folder, its test files and, for some, a
+ * regular expression for test names. Tests with several processes are left out, because the WebAssembly
+ * kernels reject them. Tests with `isForEveryNode` run once for each version of Node.js that test:wasm is
+ * given.
  *
  * @type {readonly { folder: string, files: string[], names?: string, isForEveryNode?: boolean }[]}
  */
@@ -20,9 +21,9 @@ export const tests = [
     isForEveryNode: true,
   },
   { folder: 'packages/kernels', files: ['test/meta.test.ts'], names: 'takes addresses again' },
-  // ranks as threads of one process: each has kernels of its own
+  // the ranks are threads of one process, and each has separate kernels
   { folder: 'packages/comm', files: ['test/in-memory-group.test.ts'] },
-  // the default run, whose golden losses are of native kernels
+  // the default run; its golden losses were computed with the native kernels
   {
     folder: 'apps/gpt-train',
     files: ['test/end-to-end.test.ts'],

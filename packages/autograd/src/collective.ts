@@ -33,7 +33,7 @@ export interface MatmulCollectives {
   readonly gatherOutputGradient?: Collective | undefined;
 }
 
-/** Starts a collective. Without a collective, the result is the tensor itself. */
+/** Starts the given collective. If it is undefined, the result is a view of `tensor`. */
 export function startCollective(collective: Collective | undefined, tensor: Tensor): PendingTensor {
   if (collective !== undefined) return collective(tensor);
   // the view is created at once, because the caller may dispose of the tensor before the wait

@@ -21,8 +21,8 @@ const computeProduct = (sizes: readonly number[]): number =>
 
 /**
  * Splits a slice of a tensor into rectangles. The dimensions before the last sharded dimension become rows;
- * the other dimensions become columns. If an earlier dimension is also sharded (experts), each index of this
- * dimension has its own rectangle.
+ * the other dimensions become columns. If an earlier dimension is also sharded (as for experts), each index
+ * of this dimension has its own rectangle.
  */
 function splitRectangles({ globalShape, slices, shape }: Parameter): readonly Rectangle[] {
   const sharded = slices.flatMap(({ start, end }, dim) =>
@@ -48,8 +48,8 @@ function splitRectangles({ globalShape, slices, shape }: Parameter): readonly Re
 }
 
 /**
- * Converts an index into the slice's flattened first `numOuter` dimensions to the index in the complete
- * tensor.
+ * Converts `index`, an index into the flattened first `numOuter` dimensions of the slice, to the index of the
+ * same position in the complete tensor.
  */
 function computeGlobalIndex(
   index: number,
@@ -93,8 +93,9 @@ export function initializeParameter(parameter: Parameter, target: Tensor, seed: 
 }
 
 /**
- * Fills rectangles with uniform values. As in the function for normal values, element e of the complete
- * tensor uses word e % 4 of Philox counter e / 4. The 32-bit number is mapped to the middle of its interval.
+ * Fills rectangles with uniform values in (-bound, bound). As in `normal`, element e of the complete tensor
+ * uses word e % 4 of Philox counter e / 4. Each 32-bit word stands for an interval, and the value is the
+ * interval's middle.
  */
 function uniform(
   parameter: Parameter,

@@ -13,15 +13,15 @@ export interface BackwardHalves {
 export interface BackwardCall {
   readonly parts: BackwardHalves;
   /**
-   * The gradient of the output, or of the first of several outputs. Absent for an unused output, and for a
-   * root of backward such as a loss, which needs no output gradient. The tape owns the tensor.
+   * The gradient of the output, or of the first of several outputs. Undefined for an unused output, and for a
+   * root of backward that needs no output gradient, such as a loss. The tape owns the tensor.
    */
   readonly outputGradient: Tensor | undefined;
   /** The gradients of all outputs in order, for an operation with several outputs. */
   readonly outputGradients: readonly (Tensor | undefined)[];
   /**
-   * The gradients that each input has already received, by position. Some operations add them in their own
-   * kernel.
+   * For each input, the gradient that it has already received. The kernels of some operations add this
+   * gradient to their result.
    */
   readonly accumulated: readonly (Tensor | undefined)[];
 }
@@ -30,7 +30,7 @@ export interface BackwardCall {
 export interface TapeNode {
   readonly name: string;
   readonly inputs: readonly Variable[];
-  /** The parameters for which the weight half adds to the main gradients. */
+  /** The parameters to whose main gradients the weight half adds. */
   readonly parameters: readonly Parameter[];
   /** True if the operation has a weight half. Default: true if the operation has parameters. */
   readonly hasWeightPart?: boolean;
@@ -49,7 +49,7 @@ export interface TapeNode {
 }
 
 export interface TapeOptions {
-  /** If false, nothing is recorded or kept (evaluation, generation). */
+  /** If false, as in evaluation and generation, nothing is recorded or kept. Default: true. */
   readonly recording?: boolean;
   /**
    * If true, cheap results (outputs of norms and activations) are recomputed in backward instead of being
@@ -111,7 +111,7 @@ export class Tape {
   }
 
   /**
-   * Makes the variable for an operation's result. A recipe allows backward to recompute the result. For
+   * Makes the variable for an operation's result. A recipe allows backward to recompute the result. Meant for
    * authors of operations.
    */
   result(
@@ -132,7 +132,7 @@ export class Tape {
     return this.#enter(new Variable(tensor, { requiresGradient: isRecorded, ...remade }));
   }
 
-  /** Keeps a variable for backward. For authors of operations. */
+  /** Keeps a variable for backward. Meant for authors of operations. */
   save(variable: Variable): SavedTensor {
     return new SavedTensor(variable, this);
   }
@@ -228,8 +228,8 @@ export class Tape {
   }
 
   /**
-   * Removes the gradient of an input from the tape. The caller must dispose of it. Undefined if the input has
-   * no gradient.
+   * Removes an input's gradient from the tape and returns it; undefined if the input has no gradient. The
+   * caller must dispose of the gradient.
    */
   takeGradient(variable: Variable): Tensor | undefined {
     const gradient = this.#gradients.get(variable);
@@ -304,7 +304,7 @@ export class Tape {
     }
   }
 
-  /** Releases the unit that backward is using, and acquires another unit. */
+  /** Releases the unit that backward is using, and acquires `unit`. */
   #enterUnit(unit: ParameterUnit | undefined): void {
     if (unit === this.#unit) return;
     this.#unit?.release();

@@ -2,7 +2,7 @@ import { UsageError } from '@mtl/errors';
 import { type GeluKind, Tensor } from '@mtl/kernels';
 
 /**
- * Recomputes a tensor from other tensors, which are kept in any case, so that the tensor itself need not be
+ * A way to recompute a tensor from tensors that are kept in any case, so that the tensor itself need not be
  * kept.
  */
 export interface Recipe {
@@ -51,9 +51,9 @@ export class Variable {
    * the tape.
    */
   readonly requiresGradient: boolean;
-  /** Present on results that are cheap to recompute in backward (see SavedTensor). */
+  /** Defined for results that are cheap to recompute in backward (see `SavedTensor`). */
   readonly recipe: Recipe | undefined;
-  /** Present on outputs of GELU and squared ReLU. */
+  /** Defined for outputs of GELU and squared ReLU. */
   readonly activation: Activation | undefined;
   /** Present on parts of another variable. */
   readonly part: Part | undefined;

@@ -45,8 +45,8 @@ const operands: Partial<Readonly<Record<Name, string>>> = {
 };
 
 /**
- * Returns the command `mtl` like `createProgram`, but completes only the subcommands that `words` may name.
- * The other subcommands have only name, summary and operands, for the list of commands.
+ * Returns the command `mtl` like `createProgram`, but builds completely only the subcommands that `words` may
+ * name. The other subcommands have only name, summary and operands, for the list of commands.
  */
 export async function programOfWords(words: readonly string[]): Promise<Command> {
   const program = newProgram();

@@ -20,7 +20,7 @@ type HostEngineName = 'local' | 'gloo' | 'gloo+local';
  */
 export type EngineName = HostEngineName | `staged+${HostEngineName}` | 'nccl' | 'memory' | 'single' | 'meta';
 
-/** The operations of a group, by their names in errors and statistics. */
+/** The operations of a group, under their names in errors and statistics. */
 export type CommunicationOperation =
   | 'allReduce'
   | 'allGather'
@@ -70,11 +70,11 @@ export interface OperationCount {
 
 /**
  * Ranks that communicate. Every member must start the same operations in the same order. If a member never
- * starts an operation, or starts it with another size or dtype, all members get a CommunicationError. The
+ * starts an operation, or starts it with a different size or dtype, all members get a CommunicationError. The
  * timing does not affect the bits of results.
  *
  * Operations start at once and return a `Work`. A group runs them in the order of their starts. Errors that a
- * single rank can detect (shapes, dtypes, ranks) are thrown at the start as UsageError.
+ * single rank can detect (in shapes, dtypes or ranks) are thrown at the start as UsageError.
  */
 export interface ProcessGroup {
   readonly name: string;
@@ -108,9 +108,9 @@ export interface ProcessGroup {
   broadcast(tensor: Tensor, options: { readonly root: number }): Work;
   /**
    * Sends a different part of `input` to each rank, and receives a part of `output` from each rank. Both
-   * tensors contain their parts in rank order. Without splits, parts have equal sizes. The two tensors must
-   * not overlap. All engines except NCCL check that each rank sends the number of elements that the receiver
-   * expects.
+   * tensors contain their parts in rank order. If no splits are given, the parts have equal sizes. The two
+   * tensors must not overlap. All engines except NCCL check that each rank sends the number of elements that
+   * the receiver expects.
    */
   allToAll(tensors: AllToAllOptions): Work;
   /**
@@ -130,7 +130,7 @@ export interface ProcessGroup {
   [Symbol.dispose](): void;
 }
 
-/** The operations in the order of their native numbers (native/core/operation.h). */
+/** The operations in the order of their native enumeration values (see native/core/operation.h). */
 export const communicationOperations: readonly CommunicationOperation[] = [
   ...(['allReduce', 'allGather', 'reduceScatter', 'broadcast'] as const),
   ...(['allToAll', 'send', 'receive', 'barrier'] as const),

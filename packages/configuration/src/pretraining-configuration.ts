@@ -48,7 +48,7 @@ export interface ModelConfiguration
   readonly geluKind?: GeluKind | undefined;
   readonly untieEmbeddingsAndOutputWeights: boolean;
   readonly makeVocabSizeDivisibleBy: number;
-  /** The vocabulary size of a loaded model; absent: the tokenizer's. */
+  /** The vocabulary size of a loaded model. Absent: the size of the tokenizer's vocabulary. */
   readonly vocabularySize?: number;
 }
 
@@ -58,8 +58,8 @@ export interface BertConfiguration extends FlagValues<typeof bertFlags> {
 }
 
 /**
- * The length, batches and precision of training. With `trainSamples` or epochs, `trainIterations` is the
- * number of steps already done plus the steps for the remaining samples.
+ * The length, batches and precision of training. If the length is given in samples or epochs,
+ * `trainIterations` is the number of steps already done plus the steps for the remaining samples.
  */
 export interface TrainingConfiguration
   extends FlagValues<typeof trainingFlags, 'micro-batch-size' | 'global-batch-size' | 'train-iters'> {
@@ -129,7 +129,7 @@ export interface ConversationConfiguration extends ConversationFiles {
   readonly patience?: number;
 }
 
-/** The numbers of samples in an epoch of conversations, which are known after the conversations were read. */
+/** The sample counts of an epoch of conversations, which are known once the conversations have been read. */
 export interface ConversationSamples {
   readonly numTrain: number;
   /** Number of samples for evaluation; 0 if there is no evaluation. */

@@ -9,9 +9,9 @@ import {
 } from './packed-chunks.js';
 import { chunksOfRank, computeChunkSize, sequenceChunks } from './sequence-chunks.js';
 
-// This file divides the processes that share sequences into blocks of n neighbours. Process r is number r % n
-// in block r / n. The chunks of all processes in a block form two larger chunks of a sequence, the same
-// chunks that one process would own if each block were one process.
+// This file divides the processes that share sequences into blocks of n neighbours. Process r has position `r
+// % n` in block `floor(r / n)`. The chunks of all processes in a block form two larger chunks of a sequence,
+// the same chunks that one process would own if each block were one process.
 
 /** The two levels of processes that share sequences. */
 export interface ContextLevels {

@@ -16,7 +16,7 @@ export interface Pass {
   readonly heads: Heads<Tensor>;
   /**
    * [chunks, ...]: the log-sum-exp of the rows in each own chunk, over all keys to which the chunk's queries
-   * attend; see `Chunks.statisticsShape`.
+   * attend (see `Chunks.statisticsShape`).
    */
   readonly logSumExp: Tensor;
 }
@@ -118,8 +118,8 @@ export function recordedAttention(
         }
         const gradient = mapHeads(heads, (each) => each.newGradient());
         sinks?.startGradient();
-        // not in a tidy scope, because recomputed tensors belong to their variables and must not be disposed
-        // of here
+        // these reads are outside of a tidy scope, because recomputed tensors belong to their variables and
+        // must not be disposed of here
         const tensors = {
           heads: savedHeads && mapHeads(savedHeads, ({ tensor }) => tensor),
           kept: saved.kept?.tensor,
@@ -138,7 +138,7 @@ export function recordedAttention(
   return output;
 }
 
-/** The results for all own chunks: output [rows, ..., A, E], statistics [chunks, ...]. */
+/** The results for all own chunks. `output` is [rows, ..., A, E], and `logSumExp` is [chunks, ...]. */
 interface ResultsOfChunks {
   readonly output: Tensor;
   readonly logSumExp: Tensor;
@@ -221,7 +221,7 @@ export function contextOperation(
   });
 }
 
-/** Returns the statistics of one own chunk: see `Chunks.statisticsShape`. */
+/** Returns the statistics of one own chunk (see `Chunks.statisticsShape`). */
 const statisticsOfPlace = (statistics: Tensor, place: number): Tensor =>
   statistics.rows(place, place + 1).reshape(statistics.shape.slice(1));
 

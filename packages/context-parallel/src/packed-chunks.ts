@@ -12,7 +12,10 @@ import {
 import { type ChunkPair, type Chunks, chunkOptions, type RowOrder } from './chunks.js';
 import type { AttendedCall } from './context-attention.js';
 
-/** Copies values to the device like `Tensor.from`, for passes that are launched again with other values. */
+/**
+ * Copies values to the device like `Tensor.from`. Passes that are launched again with changed values provide
+ * this function.
+ */
 export type Upload = (values: TypedArray, options: Parameters<typeof Tensor.from>[1]) => Tensor;
 
 export interface UploadOptions {
@@ -199,8 +202,8 @@ export class PackedChunks extends PackedRowOrder implements Chunks {
       const lengths = of.map(([start, end]) => end - start);
       return {
         lengths,
-        // recorded passes are launched again with other samples, which may be longer, so the upper bound is
-        // the total number of rows
+        // recorded passes are launched again with different samples, which may be longer, so the upper bound
+        // is the total number of rows
         longest: options.upload === undefined ? Math.max(0, ...lengths) : numRows,
         starts: copied(Int32Array.from(computeStarts(lengths))).tensor,
         first: copied(Int32Array.from(of, ([start]) => start)).tensor,
@@ -260,13 +263,15 @@ export class PackedChunks extends PackedRowOrder implements Chunks {
     return chunkOptions(call, { visibility: { packed }, samples: this.#samples.tensor });
   }
 
-  /** Describes the samples to which some keys belong. `name` identifies the pair of keys and queries. */
+  /** Describes the samples to which `keys` belong. `name` identifies the pair of keys and queries. */
   #samplesIn(keys: Ranges, queries: Ranges, name: string): PackedSamples & Pick<Ranges, 'first'> {
     const { starts, longest, first } = keys;
     return { starts, longest, first, numScores: this.#countScores(queries, keys, name) };
   }
 
-  /** Returns the number of scores: queries times keys, summed over all samples. */
+  /**
+   * Returns the number of scores: the number of queries times the number of keys, summed over all samples.
+   */
   #countScores(queries: Ranges, keys: Ranges, name: string): number {
     let numScores = this.#numScores.get(name);
     if (numScores === undefined) {

@@ -21,7 +21,7 @@ import { joinKeysAndValues, rowsOfPlace, splitKeysAndValues } from './heads-of-r
  */
 export const ringAttention: ContextOperation = { name: 'ring attention', forward, backward };
 
-/** Sends and receives messages of neighbours in a ring. */
+/** Exchanges messages with the neighbours in a ring. */
 class Ring {
   readonly #group: ProcessGroup;
   readonly #to: number;
@@ -166,7 +166,7 @@ function backward(pass: BackwardPass): void {
   let leavingSums: { readonly work: Work; readonly tensor: Tensor } | undefined;
   for (let step = 0; step < group.size; step++) {
     const isLast = step === group.size - 1;
-    // the sums of earlier processes, which were sent before the next block of this step
+    // receives the sums of earlier processes, which were sent before the next block of this step
     const arrivingSums = step > 1 ? ring.receive(ownSums) : undefined;
     const leaving = isLast ? undefined : ring.send(current);
     const arriving = isLast ? undefined : ring.receive(current);

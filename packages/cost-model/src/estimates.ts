@@ -8,14 +8,14 @@ import { passSeconds } from './timing/operations-seconds.js';
 
 interface EstimateSecondsOptions {
   /**
-   * Seconds of the forward and backward pass of one micro-batch, for each chunk in the order of the model.
+   * Seconds for the forward and backward pass of one micro-batch, for each chunk in the order of the model.
    */
   readonly chunks: readonly number[];
   readonly pipeline: number;
   readonly numMicroBatches: number;
   /** Factor for the time of the pipeline's bubble: 1, or less for schedules that split the backward pass. */
   readonly bubble: number;
-  /** Seconds of a message from one stage to the next. */
+  /** Seconds for a message from one stage to the next. */
   readonly message: number;
   /** Seconds from the last pass to the end of the step. */
   readonly end: number;
@@ -23,7 +23,7 @@ interface EstimateSecondsOptions {
 
 /**
  * Estimates the time of a step with 1F1B or the interleaved schedule, as the time of its slowest rank: the
- * passes of its m micro-batches, and the passes of all other ranks while the pipeline fills and drains
+ * rank's passes of its m micro-batches, and one pass of each other rank while the pipeline fills and drains
  * (Narayanan et al. 2021, section 2.2).
  */
 export function estimateSeconds(options: EstimateSecondsOptions): number {

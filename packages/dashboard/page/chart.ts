@@ -14,7 +14,7 @@ import { type Limits, typicalLimits } from './typical-limits.js';
 export interface RunCurve {
   readonly id: string;
   readonly look: RunColour;
-  /** True if the page shows the run's details; its line is then the widest. */
+  /** True if the page shows the run's details; the run's line is then the widest. */
   readonly isFocus: boolean;
   readonly series: Series;
   /** The curve of the chart's companion metric. */
@@ -201,7 +201,7 @@ export class Chart {
     };
   }
 
-  /** Returns true if the line with an index is an edge of a band. */
+  /** Returns true if the line at `index` is an edge of a band. */
   #isEdge(index: number): boolean {
     return this.#lines[index]?.part === 'edge';
   }
@@ -220,7 +220,7 @@ export class Chart {
     );
   }
 
-  /** Returns the text of a run's companion metric at a position (default: the last position). */
+  /** Returns the label of a run's companion metric at position `x` (default: the last position). */
   #companionText(id: string, x = Infinity): string {
     const { companion } = this.#kind;
     const series = this.#curves.find((curve) => curve.id === id)?.companion;
@@ -337,7 +337,7 @@ export class Chart {
   }
 }
 
-/** Returns the lines of a curve; later lines are drawn over earlier ones. */
+/** Returns the lines of a curve; later lines are drawn over earlier lines. */
 function listLines({ series, ...of }: RunCurve, { isSmoothed }: { readonly isSmoothed: boolean }): Line[] {
   const { x, y, band, smoothed } = series;
   const line = (part: Line['part'], points: Points): Line => ({ ...of, points, part });

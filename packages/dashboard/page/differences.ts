@@ -89,7 +89,7 @@ const off = 'false';
 const withoutRecord: ComparableOfRun = { isResolved: true, flags: {}, conditions: {} };
 
 /**
- * Returns the names whose values differ between runs. With `inAll`, only names that all runs have are
+ * Returns the names whose values differ between runs. If `inAll` is true, only names that all runs have are
  * compared.
  */
 function differing(

@@ -45,7 +45,7 @@ export class HeatMap {
   #pointed: Cell | undefined;
   #drawnWidth = 0;
 
-  /** `extra`: the elements after the title. `onRow` is called with the row that the user clicks. */
+  /** `extra` has the elements after the title. `onRow` is called with the row that the user clicks. */
   constructor({
     extra,
     onRow,
@@ -108,7 +108,7 @@ export class HeatMap {
     this.#describe(this.#cellAt(event));
   }
 
-  /** Shows the text about a cell; without a cell, the description of the picture. */
+  /** Shows the text about a cell; if `cell` is undefined, the description of the picture. */
   #describe(cell: Cell | undefined): void {
     this.#pointed = cell;
     if (this.#content === undefined) return;

@@ -21,8 +21,8 @@ export interface Listening {
 
 /**
  * Keeps the stream of events open while the page is visible. A hidden page has no stream, because browsers
- * limit the number of connections. It requests the runs at intervals instead, because the title of its tab
- * remains visible.
+ * limit the number of connections. It instead requests the runs at intervals, because the title of its tab,
+ * which depends on the runs, remains visible.
  */
 export function listenWhileVisible({ page, open, look, onRuns }: Listening): void {
   let stream: { close(): void } | undefined;

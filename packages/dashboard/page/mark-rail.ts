@@ -4,7 +4,7 @@ import type { MarkKind, MarkOfRun } from '../src/api-types.js';
 /** The height in pixels of the rail of marks between the plot and the numbers of the axis. */
 export const railHeight = 14;
 
-/** Marks are drawn as a group, with their number, if they are closer than this number of pixels. */
+/** Marks that are closer together than this number of pixels are drawn as one group with their count. */
 const ownWidth = 16;
 
 /** The marks of one group on the rail. */

@@ -48,7 +48,7 @@ export function ranksPanel(ranks: RanksOfRun | null): HTMLElement | undefined {
   );
 }
 
-/** Returns a text that names the rank for which the other ranks wait. */
+/** Returns a message that names the rank for which the other ranks wait. */
 function formatVerdict({ computeMs, hosts, slow }: RanksOfRun): string {
   const named = (rank: number): string => `Rank ${rank}${hosts[rank] == null ? '' : ` on ${hosts[rank]}`}`;
   if (slow.length > 0) {

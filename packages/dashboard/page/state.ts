@@ -8,9 +8,11 @@ export type Scale = 'typical' | 'all' | 'log';
 
 /** The settings that the user has chosen, which the page's address contains. */
 export interface View {
-  /** The runs whose curves are shown; undefined before the user chooses, which shows the latest runs. */
+  /**
+   * The runs whose curves are shown. Undefined until the user chooses runs: the page shows the latest runs.
+   */
   chosen: readonly string[] | undefined;
-  /** The run whose details the user has chosen; undefined before a choice. */
+  /** The run whose details the user has chosen; undefined until the user chooses. */
   chosenFocus: string | undefined;
   axis: Axis;
   /** The weight of earlier values in moving averages, from 0 to below 1. */
@@ -20,7 +22,7 @@ export interface View {
   showsMarks: boolean;
   /** True if spikes whose update was kept are marked as well. */
   showsReported: boolean;
-  /** A text that the names of listed runs must contain; empty for all runs. */
+  /** A string that the names of listed runs must contain; empty for all runs. */
   filter: string;
   /** The range of the horizontal axis to which charts are zoomed; undefined for all values. */
   range: Range | undefined;
@@ -58,7 +60,7 @@ export class State {
     };
   }
 
-  /** The runs whose names contain the filter's text, newest first. */
+  /** The runs whose names contain the filter string, newest first. */
   get listed(): readonly RunSummary[] {
     const wanted = this.view.filter.trim().toLowerCase();
     return newestFirst(this.runs.values()).filter(({ id }) => id.toLowerCase().includes(wanted));

@@ -4,7 +4,7 @@
  * null.
  */
 
-/** The state of a run, see `RunState` of @mtl/run-records. */
+/** The state of a run (see `RunState` of @mtl/run-records). */
 export type StateOfRun = 'running' | 'finished' | 'stopped' | 'failed' | 'unknown';
 
 /** The facts about a run that the list shows. */
@@ -86,7 +86,10 @@ export interface EventOfRun {
  */
 export interface RanksOfRun {
   readonly iteration: number;
-  /** Mean milliseconds per step: first without waiting for other ranks, then of waiting. */
+  /**
+   * Mean milliseconds per step: `computeMs` is the time without waiting for other ranks, and `waitedMs` is
+   * the time of waiting.
+   */
   readonly computeMs: readonly (number | null)[];
   readonly waitedMs: readonly (number | null)[];
   readonly peakBytes: readonly (number | null)[];
@@ -97,8 +100,8 @@ export interface RanksOfRun {
 }
 
 /**
- * Facts about recorded expert loads of a run: the last step with loads, and the numbers of layers and
- * experts.
+ * Facts about the recorded expert loads of a run: the last step with loads, and how many layers and experts
+ * there are.
  */
 export interface ExpertsOfRun {
   readonly iteration: number;
@@ -108,7 +111,7 @@ export interface ExpertsOfRun {
 
 /** Loads of experts, relative to an even load, which is 1. */
 export interface ExpertsAnswer {
-  /** The numbers of the layers that have experts. */
+  /** The indices of the layers that have experts. */
   readonly layers: readonly number[];
   readonly numExperts: number;
   /** Loads in the last steps. Lists have one element for each layer. */
@@ -122,8 +125,8 @@ export interface ExpertsAnswer {
     readonly entropy: readonly (number | null)[];
   };
   /**
-   * The number of the layer to which the following lists belong. They have one element for each interval of
-   * steps, oldest first.
+   * The index of the layer to which the following lists belong. The lists have one element for each interval
+   * of steps, oldest first.
    */
   readonly layer: number;
   readonly first: readonly number[];
@@ -139,7 +142,7 @@ export interface ComparableValueOfRun {
   readonly shown: unknown;
 }
 
-/** The values by which a run is compared with others, see `ComparableRun` of @mtl/run-records. */
+/** The values by which a run is compared with other runs (see `ComparableRun` of @mtl/run-records). */
 export interface ComparableOfRun {
   readonly isResolved: boolean;
   readonly flags: Readonly<Record<string, ComparableValueOfRun>>;
@@ -175,7 +178,7 @@ export interface RunDetails {
   readonly events: readonly EventOfRun[];
   readonly ranks: RanksOfRun | null;
   readonly experts: ExpertsOfRun | null;
-  /** A text that changes whenever the trace of profiled steps is written; null without a trace. */
+  /** A string that changes whenever the trace of profiled steps is written; null without a trace. */
   readonly traceRevision: string | null;
   /**
    * Names of the run's curves, such as `lm_loss`; names of curves of evaluations begin with `validation.`.
@@ -204,11 +207,11 @@ export interface Band {
 
 export interface Series extends Points {
   /**
-   * The band around the curve, if it was requested and there are enough values; the curve then consists of
-   * medians. Otherwise null.
+   * The band around the curve if it was requested and there are enough values; the curve then consists of
+   * medians. Null if there is no band.
    */
   readonly band: Band | null;
-  /** The exponential moving average of all values, if it was requested. Otherwise null. */
+  /** The exponential moving average of all values if it was requested; otherwise null. */
   readonly smoothed: Points | null;
 }
 
@@ -255,13 +258,13 @@ export interface TraceAnswer {
   }[];
 }
 
-/** An event of the stream. The first event has all runs, and later events the runs that changed. */
+/** An event of the stream. The first event has all runs, and later events have the runs that changed. */
 export interface RunsEvent {
   /** The watched directory. */
   readonly directory: string;
   readonly runs: readonly RunSummary[];
   /** The names of runs whose folders no longer exist. */
   readonly removed: readonly string[];
-  /** True if `runs` contains all runs, so that the page must forget others. */
+  /** True if `runs` contains all runs, so that the page must forget all other runs. */
   readonly isAll: boolean;
 }

@@ -11,7 +11,7 @@ export interface TraceOfRun {
 /**
  * Parses a trace that --profile-steps wrote.
  *
- * @throws DataError MTL_TRACE when the text is not such a trace
+ * @throws DataError MTL_TRACE if `text` is not such a trace
  */
 export function readTraceOfRun(text: string): TraceOfRun {
   const compared = readTrace(text, { name: 'trace.json' }).map(({ pipeline, steps }) => {

@@ -16,7 +16,7 @@ const headers = {
   'Cache-Control': 'no-store',
 };
 
-/** Answers a request with a complete text of a content type such as `text/css`. */
+/** Answers a request with a complete body of a content type such as `text/css`. */
 export function respond(
   response: ServerResponse,
   {

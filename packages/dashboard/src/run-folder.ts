@@ -265,7 +265,7 @@ function sampleIn(line: string): SampleOfRun | undefined {
   }
 }
 
-/** Returns a text that changes whenever the file changes; empty if the file does not exist. */
+/** Returns a string that changes whenever the file changes; empty if the file does not exist. */
 async function readStamp(path: string): Promise<string> {
   try {
     const { size, mtimeMs, ino } = await lstat(path);

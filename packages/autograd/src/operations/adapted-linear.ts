@@ -29,7 +29,7 @@ import {
 export interface LinearAdapter {
   /** A, [r, I] */
   readonly down: Parameter;
-  /** B, [outputs of the box, in one or more dimensions, r] */
+  /** The matrix B: its last dimension is r, its other dimensions are the outputs of the box. */
   readonly up: Parameter;
   /**
    * The layer outputs that the adapter changes, as a slice of each dimension of the layer's weight. The last
@@ -53,9 +53,10 @@ export interface AdaptedLinearOptions extends LinearOptions {
 }
 
 /**
- * Computes `linear` with adapters: output = input weight^T + bias + scale * dropout(input) A^T B^T, where
- * each adapter contributes to its box of the outputs. The adapters of a layer share their matmuls: one matrix
- * [R, I] contains all A, where R is the sum of the ranks, and one matrix [O, R] contains all B as blocks.
+ * Computes `linear` with adapters: `output = input * weight^T + bias + scale * dropout(input) * A^T * B^T`,
+ * where each adapter contributes to its box of the outputs. The adapters of a layer share their matmuls: one
+ * matrix [R, I] contains every A, where R is the sum of the ranks, and one matrix [O, R] contains every B as
+ * a block.
  *
  * The operation uses the layer's collectives. If the weight is sharded, each process adds the terms of its
  * slices of the adapters. No further communication is needed, and the gradient of a replicated factor (A or
@@ -194,7 +195,9 @@ class AdapterLayout {
     });
   }
 
-  /** Runs `body` with scale times the joined B, [O, R], which is zero outside of the boxes. */
+  /**
+   * Runs `body` with the joined B multiplied by the scale, [O, R]. Elements outside of the boxes are zero.
+   */
   withUp(body: (joined: Tensor) => void): void {
     const { dtype, device } = this.#options.adapters[0]!.up.data;
     tidy(() => {
@@ -215,7 +218,7 @@ class AdapterLayout {
     return output;
   }
 
-  /** Adds to the main gradients of all B. */
+  /** Adds the gradient of every adapter's B to its main gradient. */
   addUpGradients(outputGradient: Tensor, low: Tensor): void {
     const { dtype, device } = this.#options.adapters[0]!.up.mainGradient;
     tidy(() => {
@@ -287,7 +290,7 @@ class AdapterBackward {
     });
   }
 
-  /** Adds to the main gradients of all A. */
+  /** Adds the gradient of every adapter's A to its main gradient. */
   addDownGradients(lowGradient: Tensor, input: Tensor): void {
     const { adapters, dropout } = this.#options;
     const dropped = droppedInput(input, dropout, this.#coordinates);

@@ -21,7 +21,9 @@ export interface GroupByExpertOptions {
 export interface RowGrouping {
   /** int32 [T, k]: the grouped row of each slot, or -1 if the slot was dropped */
   readonly positions: Variable;
-  /** int32 [R], R = T k: the slot index `t k + slot` of each grouped row; -1 after the last grouped row */
+  /**
+   * int32 [R], `R = T * k`: the slot index `t * k + slot` of each grouped row; -1 after the last grouped row
+   */
   readonly sources: Variable;
 }
 
@@ -59,8 +61,8 @@ export interface PermuteRowsOptions {
  * Copies rows so that the rows of each expert are contiguous, [R, 1, H]. A row appears once for each of its
  * slots. Rows after the last slot are zeros.
  *
- * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for a grouping of
- *   other rows
+ * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` if `grouping` was
+ *   made for different rows
  */
 export const permuteRows = checkedOperation(
   'permuteRows',
@@ -110,7 +112,7 @@ export interface PermuteProbabilitiesOptions {
   readonly grouping: RowGrouping;
 }
 
-/** Calls `body` with a view of the tensor in another shape. */
+/** Calls `body` with a view of the tensor in the given shape. */
 function withShape(tensor: Tensor, shape: readonly number[], body: (view: Tensor) => void): void {
   const view = tensor.reshape(shape);
   try {
@@ -121,11 +123,11 @@ function withShape(tensor: Tensor, shape: readonly number[], body: (view: Tensor
 }
 
 /**
- * Returns the weight of each grouped row, [R] (0 after the last row). The weights serve as factors of
- * `expertActivation` and `groupedBias`.
+ * Returns the weight of each grouped row, [R]; the weight after the last grouped row is 0. The weights serve
+ * as factors of `expertActivation` and `groupedBias`.
  *
- * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for a grouping of
- *   other rows
+ * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` if `grouping` was
+ *   made for different rows
  */
 export const permuteProbabilities = checkedOperation(
   'permuteProbabilities',
@@ -182,8 +184,8 @@ export interface CombineRowsOptions {
  * Adds up the grouped rows of each row's slots, in float32 and in the order of the slots. Dropped slots add
  * nothing.
  *
- * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` for a grouping of
- *   other rows
+ * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit, `MTL_INDEX` if `grouping` was
+ *   made for different rows
  */
 export const combineRows = checkedOperation(
   'combineRows',

@@ -19,8 +19,8 @@ interface BestSpansOptions {
   /** The logits of all windows of the example. */
   readonly logits: readonly SpanLogits[];
   /**
-   * The number of starts and of ends per window that are combined, and the maximum number of returned answers
-   * (default 20).
+   * How many starts and how many ends of each window are combined into answers, and the maximum number of
+   * returned answers. Default: 20.
    */
   readonly nBest?: number;
   /** The maximum number of tokens in an answer (default 30). */

@@ -236,7 +236,8 @@ describe('encodeSpans', () => {
         }).toEqual({ ...expected, offsets: inUnits(context, expected.offsets) });
       }
     }
-    // Checks that the first settings split answers and contexts. Otherwise the fixture would test little.
+    // Checks that the windows of the first settings split answers and contexts. Otherwise the fixture would
+    // test little.
     const { windows } = fixture.spans[0]!;
     expect(windows.some(({ start }) => start > 0) && windows.some(({ start }) => start === 0)).toBe(true);
     expect(windows.length).toBeGreaterThan(3 * squad.examples.length);

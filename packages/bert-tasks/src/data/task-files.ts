@@ -31,7 +31,7 @@ export class TaskJson {
     this.value = options.value;
   }
 
-  /** Parses a file; throws `MTL_DATA_TASK_FILE` when it is not JSON. */
+  /** Parses a file; throws `MTL_DATA_TASK_FILE` if it is not JSON. */
   static read(path: string): TaskJson {
     const text = readTaskText(path);
     try {

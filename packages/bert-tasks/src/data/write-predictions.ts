@@ -43,9 +43,9 @@ export function writeRacePredictions(options: {
 }
 
 /**
- * Writes SQuAD's predictions: a JSON object that maps question ids to answers ('' for no answer). With
- * `probabilitiesPath`, it also writes an object that maps ids to no-answer probabilities, which the official
- * evaluation of 2.0 reads.
+ * Writes SQuAD's predictions: a JSON object that maps question ids to answers ('' for no answer). If
+ * `probabilitiesPath` is given, also writes an object that maps ids to no-answer probabilities, which the
+ * official evaluation of 2.0 reads.
  */
 export function writeSquadPredictions(options: {
   readonly path: string;

@@ -33,9 +33,9 @@ import { fineTuningPreset } from './fine-tuning-presets.js';
  * configureFineTuning({ task: 'qqp', dataDir: 'glue/QQP', load: 'runs/bert', seeds: [1, 2, 3] });
  * ```
  *
- * @throws ConfigurationError `MTL_OPTION` for an unknown option, with the nearest one; `MTL_FLAG_VALUE` for a
- *   value of another type or out of range; the codes of `fineTuningConfiguration`. All messages use the names
- *   of options.
+ * @throws ConfigurationError `MTL_OPTION` for an unknown option, whose message contains the nearest option;
+ *   `MTL_FLAG_VALUE` for a value of the wrong type or out of range; the codes of `fineTuningConfiguration`.
+ *   All messages use the names of options.
  */
 export function configureFineTuning(options: FineTuningOptions): FineTuningConfiguration {
   checkOptions(options, { of: 'a fine-tuning', checks: fineTuningOptionChecks });
@@ -79,11 +79,12 @@ const fineTuningOptionChecks = {
 } as OptionChecks<FineTuningOptions>;
 
 /**
- * Returns the fine-tuning configuration for options with checked single values, such as the values on a
- * command line.
+ * Returns the fine-tuning configuration for options whose single values have been checked, such as the values
+ * on a command line.
  *
  * @param how.isRestart true if a launcher has restarted the job, which then resumes. Default: false
- * @throws ConfigurationError MTL_FLAG_REQUIRED, MTL_FLAG_NEEDS, MTL_FLAG_VALUE, with the names of flags
+ * @throws ConfigurationError MTL_FLAG_REQUIRED, MTL_FLAG_NEEDS, MTL_FLAG_VALUE. The messages use the names of
+ *   flags
  */
 export function fineTuningConfiguration(
   given: FineTuningOptions,
@@ -124,7 +125,7 @@ export function fineTuningConfiguration(
       saveHuggingFace: options.saveHf,
       saveInterval: options.saveInterval,
       keepLast: options.keepLast,
-      // a run that a launcher restarts must resume
+      // a run restarted by a launcher must resume
       resume: options.resume === true || (how.isRestart === true && save !== undefined),
     },
     logInterval: options.logInterval,
@@ -136,7 +137,11 @@ export function fineTuningConfiguration(
   return { ...configuration, flags: recordedFlags(options, configuration) };
 }
 
-/** Returns the seeds of a fine-tuning. @throws ConfigurationError MTL_FLAG_VALUE */
+/**
+ * Returns the seeds of a fine-tuning.
+ *
+ * @throws ConfigurationError MTL_FLAG_VALUE
+ */
 export function checkedSeeds(seeds: readonly number[]): readonly number[] {
   const areSeeds = seeds.every((seed) => Number.isSafeInteger(seed) && seed >= 0 && seed < 2 ** 32);
   if (areSeeds && seeds.length > 0 && new Set(seeds).size === seeds.length) return seeds;

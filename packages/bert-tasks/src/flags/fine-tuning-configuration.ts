@@ -3,7 +3,7 @@ import type { LayerNormPlacement } from '@mtl/models';
 import type { LearningRateDecayStyle } from '@mtl/optimizer';
 import type { TokenizerOptions } from '@mtl/tokenizers';
 
-/** The supported tasks of fine-tuning; the papers report results on them. */
+/** The supported fine-tuning tasks; the papers on BERT and Megatron-LM report results on them. */
 export const fineTuningTaskNames = ['mnli', 'qqp', 'race', 'squad'] as const;
 export type FineTuningTaskName = (typeof fineTuningTaskNames)[number];
 
@@ -43,7 +43,7 @@ export interface StartConfiguration {
   readonly tokenizer: TokenizerOptions | undefined;
 }
 
-/** Settings for splitting SQuAD's contexts into windows, and for searching answers in them. */
+/** Settings for splitting SQuAD's contexts into windows, and for searching for answers in them. */
 export interface SpanConfiguration {
   readonly documentStride: number;
   readonly maximumQueryLength: number;
@@ -74,8 +74,7 @@ export interface FineTuningConfiguration {
     readonly clipGrad: number;
   };
   /**
-   * The dropout probabilities for hidden states and for attention; undefined: the probabilities that the
-   * model has.
+   * The dropout probability for hidden states and for attention. Undefined: the model's own probabilities.
    */
   readonly dropout: number | undefined;
   readonly precision: 'fp32' | 'bf16' | 'fp16';
@@ -103,9 +102,9 @@ export interface FineTuningConfiguration {
   readonly metricsJsonl: string | undefined;
   /** The tracking services to which the metrics of each seed are sent, as values of training flags. */
   readonly tracking: TrackingFlags;
-  /** The run ends after the first step whose number is a multiple of this value. */
+  /** The run ends after the first step whose iteration is a multiple of this value. */
   readonly exitInterval: number | undefined;
-  /** The seeds. Each is a separate training run. */
+  /** The random seeds. A separate training run uses each seed. */
   readonly seeds: readonly number[];
   /** Flags that reproduce the run, for the run's record. */
   readonly flags: Readonly<Record<string, unknown>>;

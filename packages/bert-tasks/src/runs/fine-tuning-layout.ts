@@ -22,8 +22,8 @@ export interface FineTuningLayout {
 /**
  * Returns the layout and the recomputation that the flags request, with the same rules as in pretraining.
  *
- * @throws ConfigurationError with the codes of `parallelConfiguration`, `recomputeConfiguration` and
- *   schedules, MTL_BATCH_SIZE, `MTL_CUDA_GRAPHS` for spans
+ * @throws ConfigurationError with MTL_BATCH_SIZE, with MTL_CUDA_GRAPHS for a task with answer spans, or with
+ *   a code of `parallelConfiguration`, `recomputeConfiguration` or the pipeline schedules
  */
 export function fineTuningLayout(
   configuration: Pick<

@@ -44,7 +44,7 @@ export function readSeedResult(path: string): SeedResult | undefined {
   }
 }
 
-/** Writes JSON for users, and for a resumed run. */
+/** Writes a result as JSON, for users to read and for resumed runs. */
 export function writeResult(path: string, result: unknown): void {
   mkdirSync(dirname(path), { recursive: true });
   writeFileAtomically(path, [`${JSON.stringify(result, undefined, 2)}\n`]);
@@ -68,8 +68,8 @@ export function medianResult(seeds: readonly SeedResult[]): Readonly<Record<stri
   );
 }
 
-/** Returns the folder with the checkpoints and results of a seed. */
+/** Returns the path of the folder with the checkpoints and results of a seed. */
 export const seedDirectory = (save: string, seed: number): string => join(save, `seed-${seed}`);
 
-/** Returns the file with the results of a seed. */
+/** Returns the path of the file with the results of a seed. */
 export const resultPath = (directory: string): string => join(directory, 'result.json');

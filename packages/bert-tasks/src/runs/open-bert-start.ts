@@ -93,7 +93,7 @@ async function openCheckpoint(load: string, options: OpenBertStartOptions): Prom
     path,
     model: saved.model,
     tokenizer: saved.tokenizer,
-    // the head of another task may have the same name but another shape
+    // the head of a different task may have the same name but not the same shape
     has: ({ name, globalShape }) =>
       !isOptimizerTensor(name) &&
       (/_head\./.test(name) ? shapes.get(name) === `${globalShape}` : shapes.has(name)),

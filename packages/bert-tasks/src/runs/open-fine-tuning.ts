@@ -61,13 +61,13 @@ export interface OpenFineTuningOptions {
   readonly bertTask: BertTask;
   readonly layout: FineTuningLayout;
   readonly task: OpenedTask;
-  /** Returns checksums of the task's files (`fingerprintsOfTask`). All seeds share them. */
+  /** Returns checksums of the task's files (see `fingerprintsOfTask`). All seeds share them. */
   readonly fingerprints: () => RunStart['datasets'];
   readonly processes: TrainingProcesses;
   readonly job: Job;
-  /** The number of threads for this rank's kernels, with the reason for this number. */
+  /** How many threads this rank's kernels use, and why. */
   readonly threads: ThreadChoice;
-  /** Opens the reporters of steps; only rank 0 has any. */
+  /** Opens the reporters of steps; only rank 0 has reporters. */
   readonly openReporters: (options: OpenReportersOptions) => Promise<RunReporters>;
   readonly onMessage: (text: string) => void;
   readonly onEpoch: (result: EpochResult) => void;
@@ -116,8 +116,8 @@ export async function openFineTuning(options: OpenFineTuningOptions): Promise<Op
       evaluate: {
         pipeline: part.pipeline,
         microBatchSize: configuration.microBatchSize,
-        // in a pipeline, an evaluation runs the number of micro-batches of a step at a time, because the
-        // schedule was made for this number
+        // in a pipeline, an evaluation groups its micro-batches by the number of micro-batches in a step,
+        // because the schedule was made for this number
         numMicroBatches: part.placement.length === 1 ? 1 : layout.numMicroBatches,
         isCut: isCut(options),
       },
@@ -265,7 +265,7 @@ function notesOfData(
   return notesOfTaskData(fingerprints(), { start, path: loaded.path });
 }
 
-/** Returns notes if the task's files differ from the files of an earlier start. */
+/** Returns notes if the task's files differ from the files that an earlier start of the run recorded. */
 export function notesOfTaskData(
   [train, ...others]: RunStart['datasets'],
   { start, path }: { readonly start: RunStart; readonly path: string },

@@ -122,7 +122,7 @@ interface EvaluateTaskSetOptions {
    * number.
    */
   readonly numMicroBatches: number;
-  /** True if micro-batches are truncated to their longest row (`withoutPadding`). */
+  /** True if micro-batches are truncated to their longest row (see `withoutPadding`). */
   readonly isCut: boolean;
 }
 
@@ -134,7 +134,7 @@ interface EvaluatedTaskSet {
   readonly predictions: readonly JsonValue[];
 }
 
-/** The predictions for a section of a set, which the ranks of a batch share compute. */
+/** The predictions for a section of a set, computed by the ranks that have one share of the batch. */
 interface PartOfSet {
   readonly lossSum: number;
   readonly predictions: readonly JsonValue[];
@@ -260,7 +260,7 @@ interface TaskBatchesOptions {
   readonly globalBatchSize: number;
   readonly microBatchSize: number;
   readonly shareOfBatch: ShareOfBatch;
-  /** True if micro-batches are truncated to their longest row (`withoutPadding`). */
+  /** True if micro-batches are truncated to their longest row (see `withoutPadding`). */
   readonly isCut: boolean;
 }
 

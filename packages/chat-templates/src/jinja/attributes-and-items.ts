@@ -28,7 +28,7 @@ const changing = {
   list: ['append', 'clear', 'pop', 'reverse', 'insert', 'sort', 'extend', 'remove'],
 };
 
-/** Returns the undefined value for an attribute that templates may not read. */
+/** Returns the Undefined value for an attribute that templates may not read. */
 const unsafe = (value: Value, name: string): Undefined =>
   new Undefined(`access to attribute '${name}' of '${typeName(value)}' object is unsafe.`);
 

@@ -27,7 +27,7 @@ export const whitespace =
 const space = `[${whitespace}]`;
 const oneSpace = new RegExp(space);
 
-/** Returns the length that a text has without the white space at its end. */
+/** Returns the length of `text` without the white space at its end. */
 export function endOfText(text: string): number {
   let end = text.length;
   while (end > 0 && oneSpace.test(text[end - 1]!)) end -= 1;
@@ -57,7 +57,7 @@ const closing: Readonly<Record<string, string>> = { '(': ')', '[': ']', '{': '}'
 /**
  * Returns the tokens of a template. As in the transformers library, `trim_blocks` removes the line break
  * after a block, and `lstrip_blocks` the white space before a block on its line.
- * @throws TemplateError with the line
+ * @throws TemplateError, which contains the line
  */
 export function tokenize(template: string): readonly Token[] {
   return new Lexer(template.replace(/\r\n?/g, '\n').replace(/\n$/, '')).tokens();
@@ -316,6 +316,6 @@ const described: Readonly<Record<TokenType, string>> = {
   end: 'end of template',
 };
 
-/** Returns a token for messages: the token's text if it has one, otherwise its type. */
+/** Returns the description of a token for messages: the token's text if it has one, otherwise its type. */
 export const describe = ({ type, text }: Token): string =>
   type === 'name' || type === 'operator' ? text : described[type];

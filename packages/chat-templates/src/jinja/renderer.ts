@@ -28,7 +28,7 @@ interface RendererOptions {
 }
 
 /**
- * How the statements of a body end: all of them have run, or a `break` or `continue` of the enclosing loop
+ * How the statements of a body end: all statements have run, or a `break` or `continue` of the enclosing loop
  * has ended them.
  */
 type Ending = 'end' | 'break' | 'continue';
@@ -278,7 +278,7 @@ class Loop extends PythonObject {
   #changed: Tuple | undefined;
   override readonly call: (args: CallArguments) => Value;
 
-  /** @param again renders the loop with other items, for a recursive loop; otherwise undefined */
+  /** @param again renders the loop with different items, for a recursive loop; otherwise undefined */
   constructor(
     items: readonly Value[],
     options: {
@@ -421,7 +421,7 @@ class Macro extends PythonObject {
 export class Template {
   readonly #parsed: ParsedTemplate;
 
-  /** @throws TemplateError for text that is not Jinja, with the line */
+  /** @throws TemplateError, which contains the line, if `text` is not valid Jinja */
   constructor(text: string) {
     this.#parsed = parseTemplate(text);
   }

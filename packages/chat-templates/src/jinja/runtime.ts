@@ -4,8 +4,8 @@ import type { CallArguments, Value } from './values.js';
 export interface Runtime {
   readonly budget: Budget;
   /**
-   * Returns true if printing this list or dict is an error, because a model would learn its printed form as
-   * text.
+   * Returns true if printing this list or dict is an error, because a model would otherwise learn the printed
+   * form as text.
    */
   readonly hasNoText: (value: object) => boolean;
   /** Computes `value.name`. */
@@ -37,7 +37,7 @@ export class Budget {
 
   /**
    * Counts steps.
-   * @throws TemplateError if rendering has taken too many
+   * @throws TemplateError if rendering has taken too many steps
    */
   step(count = 1): void {
     this.#steps += count;
@@ -46,7 +46,7 @@ export class Budget {
 
   /**
    * Counts characters that rendering is about to make, or has read.
-   * @throws TemplateError if rendering has made or read too many
+   * @throws TemplateError if rendering has made or read too many characters
    */
   characters(count: number): void {
     this.#characters += count;

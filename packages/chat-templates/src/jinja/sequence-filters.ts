@@ -49,7 +49,7 @@ export function attributeGetter(
   };
 }
 
-/** Sorts as Python's `sorted` does: equal values keep their order, also with `isReverse`. */
+/** Sorts as Python's `sorted` does: equal values keep their order, even if `isReverse` is true. */
 function sorted(
   values: readonly Value[],
   { keyOf: key, isReverse }: { readonly keyOf: (value: Value) => Value; readonly isReverse: boolean },

@@ -1,4 +1,4 @@
-/** The maximum number of decimal digits of an int that Python reads from text. */
+/** The maximum number of decimal digits of an int that Python parses. */
 const maximumDigits = 4300;
 /** The maximum nesting of lists and objects in JSON. */
 const maximumDepth = 500;
@@ -15,8 +15,8 @@ export type JsonValue =
   | ReadonlyMap<string, JsonValue>;
 
 /**
- * Parses JSON without loss. An object becomes a map in the order of the text, with any keys. An integer
- * beyond 2^53 becomes a bigint. A whole number that is written as a float (`2.0`, `1e3`) becomes a
+ * Parses JSON without loss. An object becomes a map whose keys may be any strings, in source order. An
+ * integer beyond 2^53 becomes a bigint. A whole number that is written as a float (`2.0`, `1e3`) becomes a
  * `PythonFloat`. As in Python's `json.loads`, NaN and Infinity are numbers.
  * @throws SyntaxError with the position
  */

@@ -43,7 +43,7 @@ function findDefect(value: unknown, path: string): string | undefined {
  * Checks that JSON can represent a checkpoint's state without loss. JSON.stringify would silently turn NaN
  * into null and drop undefined, and a resumed run would continue with wrong values. (The sign of -0 is lost.)
  *
- * @throws UsageError MTL_CHECKPOINT_STATE naming the member
+ * @throws UsageError MTL_CHECKPOINT_STATE, whose message names the member that JSON would change
  */
 export function checkJsonState(state: unknown): asserts state is JsonObject {
   const isObject = typeof state === 'object' && state !== null && !Array.isArray(state);

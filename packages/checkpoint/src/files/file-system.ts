@@ -17,9 +17,9 @@ export type FileSystem = Pick<
 export const nodeFileSystem: FileSystem = promises;
 
 /**
- * Makes a directory and its missing parents one by one, without Node's recursive mkdir. That function reports
- * a read-only file system as ENOENT, and loops forever if mkdir reports ENOENT although the parent exists
- * (procfs, automounts).
+ * Makes a directory and its missing parents one by one, without Node's recursive mkdir. The recursive mkdir
+ * reports a read-only file system as ENOENT, and loops forever if mkdir reports ENOENT although the parent
+ * exists (procfs, automounts).
  */
 export async function makeDirectory(
   directory: string,

@@ -23,8 +23,8 @@ export interface StoredBytes {
    */
   readonly checksums?: readonly number[];
   /**
-   * The check of the tensor's values. All values that are read are checked. With checksums, complete blocks
-   * are read.
+   * The check of the tensor's values. All values that are read are checked; with checksums, these are the
+   * values of complete blocks.
    */
   readonly values?: { readonly dtype: Dtype; readonly check: ValueCheck };
 }

@@ -24,7 +24,7 @@ export class ShardCache {
 
   /**
    * Returns the file of shard `index`, and opens it if necessary. This may close the least recently used
-   * file, so use the result before requesting other files.
+   * file, so the caller must use the result before it requests other files.
    *
    * @throws CheckpointError MTL_CHECKPOINT_CORRUPT if size or header differ from the manifest;
    *   MTL_SAFETENSORS_INVALID

@@ -17,7 +17,8 @@ import {
 /** A tensor to be written. */
 interface WrittenTensor extends TensorDeclaration {
   /**
-   * The check of the tensor's values. Each write must then consist of complete elements. Default: no check.
+   * The check of the tensor's values. If given, each write must consist of complete elements. Default: no
+   * check.
    */
   readonly check?: ValueCheck | undefined;
 }
@@ -33,8 +34,8 @@ interface WrittenSafetensors {
   readonly checksums: ReadonlyMap<string, readonly number[]>;
 }
 
-// The size of a write, and the number of concurrent writes. One block is checksummed while another is
-// written.
+// The size of a write, and the number of concurrent writes. One block is checksummed while the previous block
+// is written.
 const writeBytes = 8 * 1024 * 1024;
 const writesUnderWay = 2;
 
@@ -118,8 +119,8 @@ export class SafetensorsWriter {
    * or several calls. The promise resolves when the file system has taken the bytes, so that the caller may
    * reuse the memory.
    *
-   * @throws UsageError MTL_SAFETENSORS_ORDER if another tensor must be written first, or if there are too
-   *   many bytes
+   * @throws UsageError MTL_SAFETENSORS_ORDER if `name` is not the first incomplete tensor, or if `bytes` is
+   *   longer than the rest of the tensor
    * @throws CheckpointError MTL_NOT_FINITE if a value fails the tensor's check; MTL_CHECKPOINT_DISK_FULL,
    *   _DENIED or _IO
    */
@@ -286,7 +287,7 @@ export function groupByBytes<Item>(
 /**
  * Writes a model in the form for Hugging Face's libraries. The file is `model.safetensors`. If it would
  * exceed `maxShardBytes`, shards `model-00001-of-0000N.safetensors` with an index are written instead. The
- * directory must exist. Memory: one tensor.
+ * directory must exist. At most one tensor is in memory at a time.
  *
  * @param options.maxShardBytes 5 GB by default, as in Hugging Face's libraries
  * @throws CheckpointError MTL_SAFETENSORS_DECLARATION, MTL_CHECKPOINT_DISK_FULL, _DENIED, _IO

@@ -27,7 +27,7 @@ afterEach(async () => {
   await rm(directory, { recursive: true, force: true });
 });
 
-/** The tensors of tooling/fixtures/checkpoint-safetensors.py, by the same rule. */
+/** The tensors that tooling/fixtures/checkpoint-safetensors.py writes, with values from the same rule. */
 const declared: readonly (readonly [string, Dtype, readonly number[]])[] = [
   ['f64', 'F64', [2, 3]],
   ['f32', 'F32', [3, 4, 5]],

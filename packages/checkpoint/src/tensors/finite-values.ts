@@ -3,23 +3,26 @@ import type { Dtype, Slice, ValueLimit } from '@mtl/layout';
 import { dtypeBytes } from './dtype.js';
 import { scanLanesModule } from './scan-lanes-module.js';
 
-/** The values that a tensor may have, and the words of the error about a refused value. */
+/** The values that a tensor may have, and the wording of the error for a refused value. */
 export interface ValueCheck {
-  /** The tensor's location, in the form for an error: `iteration 12`, a file. */
+  /** The tensor's location, worded for an error message, such as `iteration 12` or a file's path. */
   readonly place: string;
   readonly name: string;
   /** The box of the tensor that is checked. */
   readonly slices: readonly Slice[];
   /** F32 only: the smallest magnitude that is refused, and the reason. Default: infinity. */
   readonly limit?: ValueLimit | undefined;
-  /** The consequence of a refused value: `the checkpoint was not published`. */
+  /**
+   * The consequence of a refused value, worded for an error message, such as `the checkpoint was not
+   * published`.
+   */
   readonly outcome?: string;
   readonly remedy: string;
   /** The exit code; 2 for wrong input. Default: 1. */
   readonly exitCode?: 1 | 2;
 }
 
-/** Returns the error about a refused value in a tensor. */
+/** Returns the error for a refused value in a tensor. */
 export function notFinite(
   { place, name, slices, limit, outcome, remedy, exitCode = 1 }: ValueCheck,
   { index, value }: FoundValue,

@@ -29,8 +29,8 @@ const maxMetadataBytes = 1 << 28;
 
 /**
  * A checkpoint of torch.distributed.checkpoint: `.metadata` and data files. Every item of a data file is a
- * file of torch.save. Tensors are read completely or by boxes, whatever the number of processes that saved
- * them. No code in the pickles is executed.
+ * file of torch.save. Tensors are read completely or by boxes, regardless of how many processes saved them.
+ * No code in the pickles is executed.
  */
 export class DistributedTorchDirectory {
   readonly path: string;
@@ -67,7 +67,7 @@ export class DistributedTorchDirectory {
    * Reads a tensor or a box of it.
    *
    * @param options.slices a range [start, end) for each dimension. Default: the complete tensor
-   * @param options.target memory with exactly the size of the box. Default: allocated
+   * @param options.target memory with exactly the size of the box. Default: newly allocated
    * @throws CheckpointError MTL_TORCH_FILE_INVALID, MTL_CHECKPOINT_*; UsageError MTL_TORCH_FILE_TARGET
    */
   async read(options: {

@@ -12,13 +12,13 @@ interface TensorToEncode {
   readonly bytes: Uint8Array;
 }
 
-/** Returns the bytes of a file from which torch.load reads this value, as a list of buffers. */
+/** Returns the bytes of a file from which torch.load reads `value`, as a list of buffers. */
 export function encodeTorchObject(value: PickleValue): readonly Uint8Array[] {
   return encodeEntries([['data.pkl', writePickle(value)]]);
 }
 
 /**
- * Returns the bytes of a file from which torch.load reads this tensor, as a list of buffers.
+ * Returns the bytes of a file from which torch.load reads the given tensor, as a list of buffers.
  *
  * @throws UsageError MTL_TORCH_FILE_DTYPE for a dtype without a storage in torch.save
  */
@@ -80,7 +80,7 @@ interface ZipPlan {
 }
 
 const limit = 0xffffffff;
-/** The alignment of storages in files of torch.save. */
+/** The alignment of storages in files of torch.save, in bytes. */
 const alignment = 64;
 const storedVersion = 20;
 const zip64Version = 45;

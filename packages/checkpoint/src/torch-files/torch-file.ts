@@ -53,7 +53,7 @@ export class TorchFile {
     }
   }
 
-  /** Reads a file that is an item of another file. The caller closes the outer file. */
+  /** Reads a file that is an item of a larger file. The caller closes the larger file. */
   static async read(range: FileRange, { ownsHandle = false } = {}): Promise<TorchFile> {
     const isSequential = await beginsSequentialFile(range);
     const parts = await (isSequential ? readSequentialFile(range) : readTorchZip(range));

@@ -71,7 +71,7 @@ export function torchDtype(value: unknown): Dtype | undefined {
   return Object.hasOwn(dtypes, value.name) ? dtypes[value.name] : undefined;
 }
 
-/** Returns PyTorch's name of a dtype, such as `float32`. */
+/** Returns PyTorch's name for a dtype, such as `float32`. */
 export const findTorchName = (dtype: Dtype): string | undefined =>
   Object.entries(dtypes).find(([, known]) => known === dtype)?.[0];
 

@@ -73,7 +73,7 @@ export interface StoredStorage {
 /**
  * Finds the bytes of a storage in the file.
  *
- * @throws CheckpointError MTL_TORCH_FILE_INVALID if the storage is missing or has another size
+ * @throws CheckpointError MTL_TORCH_FILE_INVALID if the storage is missing or does not have the expected size
  */
 export type FindStorage = (storage: TorchStorage) => Promise<StoredStorage>;
 

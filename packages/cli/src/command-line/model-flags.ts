@@ -44,7 +44,11 @@ export function flagOfModel(directory: string, flag: string): 'load' | 'load-hf'
   });
 }
 
-/** Returns the flags with the model that was given as an operand, if any. @throws MTL_FLAG_CONFLICT */
+/**
+ * Returns the flags with the model that was given as an operand, if any.
+ *
+ * @throws MTL_FLAG_CONFLICT
+ */
 export function withModelDirectory<Values extends ModelFlagValues>(
   flags: Values,
   directory: string | undefined,

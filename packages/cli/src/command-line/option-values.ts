@@ -45,7 +45,7 @@ export function numberOption(
 }
 
 /**
- * Returns an option whose value is one of several names. With `several`, its value is a list of names that
+ * Returns an option whose value is one of `names`. If `several` is true, its value is a list of names that
  * are separated by commas.
  */
 export function choiceOption(

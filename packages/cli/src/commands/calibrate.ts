@@ -101,7 +101,11 @@ async function calibrate(flags: CalibrateFlags): Promise<void> {
   }
 }
 
-/** Returns the GPUs of this machine. @throws KernelError of `openCuda` if there is no GPU */
+/**
+ * Returns the GPUs of this machine.
+ *
+ * @throws the KernelError of `openCuda` if there is no GPU
+ */
 function findGpus(): CudaProbe {
   const { probe, device, error } = findGpu();
   if (probe !== undefined && device !== undefined) return probe;

@@ -186,7 +186,7 @@ export class ChatSession {
    * conversation keeps the generated part.
    *
    * @throws DataError MTL_CONTEXT for a message that alone fills the context, or MTL_CHAT_TEMPLATE; the
-   *   message is then not added to the conversation. The signal's reason when aborted
+   *   message is then not added to the conversation. If `signal` is aborted, throws the signal's reason
    */
   async *say(content: string, signal: AbortSignal): AsyncGenerator<string, void, undefined> {
     const { model, tokenizer, stopTokens, sampling, maxNewTokens, seed } = this.#options;

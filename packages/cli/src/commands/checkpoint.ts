@@ -191,10 +191,10 @@ function formatVerdict({ path, bytes, defect }: Verdict): string {
 }
 
 /**
- * Returns the checkpoints at a path: all checkpoints of a training run's directory, or one checkpoint by its
- * own path.
+ * Returns the checkpoints at a path: all checkpoints of a training run's directory, or the single checkpoint
+ * whose own path is given.
  *
- * @throws CheckpointError MTL_CHECKPOINT_NONE when none is found
+ * @throws CheckpointError MTL_CHECKPOINT_NONE if there is none
  */
 async function readCheckpoints(path: string): Promise<CheckpointListing> {
   if (existsSync(join(path, 'manifest.json'))) {

@@ -167,7 +167,7 @@ function valueWords({ names, takesFiles }: CompletedValue): string {
   return names.length === 0 ? files : `${files} -a ${quoted(names.join(' '))}`;
 }
 
-/** Quotes a text for POSIX shells and fish. */
+/** Quotes `text` for POSIX shells and fish. */
 const quoted = (text: string): string => `'${text.replaceAll('\\', '\\\\').replaceAll("'", `'\\''`)}'`;
 
 /**
@@ -278,7 +278,8 @@ interface CompletedFlag {
 /** A command, or the command line after `--`. */
 interface CompletedCommand {
   /**
-   * The words of the command after `mtl`, such as `data prepare`; `plan --` means the words after the dashes.
+   * The words of the command after `mtl`, such as `data prepare`; `plan --` stands for the words after the
+   * `--` of `mtl plan`.
    */
   readonly path: string;
   /** The command's subcommands, with their descriptions. */

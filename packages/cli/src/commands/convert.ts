@@ -224,7 +224,7 @@ function missingOfConversions(given: readonly string[], flags: ConvertFlags): re
     .sort((a, b) => a.length - b.length);
 }
 
-/** Returns the flags with the value of --outtype as --dtype. */
+/** Returns the flags with --outtype renamed to --dtype. */
 function withOneDtype({ outtype, ...flags }: ConvertFlags): ConvertFlags {
   if (outtype === undefined) return flags;
   if (flags.dtype === undefined) return { ...flags, dtype: outtype };

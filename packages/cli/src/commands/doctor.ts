@@ -49,7 +49,8 @@ function formatFindings(found: readonly Finding[]): string {
 interface Finding {
   readonly name: string;
   /**
-   * `missing`: training needs it. `note`: useful information, such as an optional component that is absent.
+   * `missing`: training needs this component. `note`: useful information, such as an optional component that
+   * is absent.
    */
   readonly status: 'ok' | 'note' | 'missing';
   readonly value: string;
@@ -172,7 +173,7 @@ type Instructions = Pick<
   'detectedInstructionSet' | 'compiledInstructionSets' | 'usableInstructionSets' | 'instructionSet'
 >;
 
-/** Reports the kernels' instruction set, and whether the machine supports a faster one. */
+/** Reports the kernels' instruction set, and whether the machine supports a faster instruction set. */
 export function instructionSetFinding(host: Instructions): Finding {
   const { detectedInstructionSet: detected, compiledInstructionSets: compiled, instructionSet } = host;
   const name = 'instruction set';
@@ -292,7 +293,7 @@ function cudaFindings(): readonly Finding[] {
  * job's processes would use for communication on this machine.
  */
 function ncclFindings(): readonly Finding[] {
-  // 0 without the CUDA library or a driver; another finding reports that
+  // 0 without the CUDA library or a driver, which a separate finding reports
   const gpus = findGpu().probe?.devices.length ?? 0;
   let found: NcclInformation | undefined;
   let nccl: Finding;

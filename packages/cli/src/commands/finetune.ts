@@ -28,7 +28,9 @@ Examples:
   mtl run --nproc-per-node 2 mtl -- finetune --task qqp --data-dir glue/QQP --load runs/bert \\
     --pipeline-model-parallel-size 2`;
 
-/** Values of the command's options, which are options of fine-tuning and a few more. */
+/**
+ * Values of the command's options: the options of fine-tuning, and a few options that only the command has.
+ */
 type FinetuneValues = FineTuningOptions & {
   readonly recomputeActivations?: true;
   readonly json?: true;
@@ -46,7 +48,11 @@ export function finetuneCommand(): Command {
     .action(runFinetune);
 }
 
-/** Parses a list of seeds with commas. @throws ConfigurationError MTL_FLAG_VALUE */
+/**
+ * Parses a comma-separated list of seeds.
+ *
+ * @throws ConfigurationError MTL_FLAG_VALUE
+ */
 function seedList(text: string): readonly number[] {
   return checkedSeeds(text.split(',').map((seed) => (/^\d+$/.test(seed) ? Number(seed) : Number.NaN)));
 }

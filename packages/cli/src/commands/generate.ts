@@ -157,7 +157,7 @@ async function writeSamples(options: WriteSamplesOptions): Promise<number> {
   const { flags, prompt, loaded } = options;
   const tokenizer = requiredTokenizer(loaded);
   const encoded = encodedPrompt(prompt, loaded);
-  // an empty prompt is the end of another text, after which a new text begins
+  // an empty prompt is treated as the end of an earlier text, after which a new text begins
   const tokens = encoded.length === 0 ? [loaded.endTokens[0] ?? tokenizer.eod] : encoded;
   let numTokens = 0;
   for (let first = 0; first < flags.numSamples; first += mostSamplesAtOnce) {
@@ -195,7 +195,7 @@ class WrittenSample {
   readonly #text: TextStream;
   readonly #tokens: number[] = [];
   #completion = '';
-  /** The part of the completion that is written. */
+  /** The number of UTF-16 units of the completion that have been written. */
   #numWritten = 0;
   #hasBegun = false;
   #finishReason: FinishReason | undefined;

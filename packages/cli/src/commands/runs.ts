@@ -165,9 +165,9 @@ function formatLosses({ commonSteps, firstDifference, largest, last, validation 
   return `losses\n${lines.map((line) => `  ${line}\n`).join('')}`;
 }
 
-/** The largest number of layers that are listed. For more layers, only their number is printed. */
+/** The largest number of layers that are listed. If there are more layers, only their count is printed. */
 const mostLayers = 3;
-/** Smaller relative differences between float32 losses are attributed to rounding. */
+/** Relative differences below this value between float32 losses are attributed to rounding. */
 const rounding = 1e-5;
 
 /**

@@ -31,7 +31,11 @@ export function sftCommand(): Command {
   });
 }
 
-/** @throws ConfigurationError MTL_FLAG_REQUIRED, which names the missing flags for model and conversations */
+/**
+ * Checks that the flags name a model and conversations.
+ *
+ * @throws ConfigurationError MTL_FLAG_REQUIRED, which names the missing flags
+ */
 export function checkSftFlags({ values }: Pick<ParsedFlags, 'values'>): void {
   const { load, 'load-hf': loadHuggingFace, finetune, 'train-data': trainData } = values;
   const hasModel = load !== undefined || loadHuggingFace !== undefined;

@@ -33,7 +33,7 @@ class Lane {
  public:
   explicit Lane(Communicator* communicator) : communicator_(communicator) {}
   // Fails the tasks that have not been executed. The caller must already have told running operations to stop
-  // (Call::closing).
+  // (see Call::closing).
   ~Lane();
 
   void post(const std::shared_ptr<Task>& task);

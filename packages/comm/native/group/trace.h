@@ -1,5 +1,5 @@
-// A record of when operations were posted, executed and waited for, to measure overlap. A ring of the latest
-// entries.
+// A record of when operations were posted, executed and waited for, to measure overlap. It is a ring of the
+// latest entries.
 #pragma once
 
 #include <cstdint>

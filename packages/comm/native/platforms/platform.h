@@ -12,12 +12,12 @@
 
 namespace mtl::comm::platform {
 
-// Creates memory of zeros that other processes of the host can open by `handle` and the id of this process,
-// for as long as `handle` is open. It has no name in a file system, so no file is left behind. Pages are
-// allocated at first access. MTL_SEGMENT if the system refuses.
+// Creates zeroed memory that other processes of the host can open by `handle` and the id of this process, for
+// as long as `handle` is open. It has no name in a file system, so no file is left behind. Pages are
+// allocated at first access. Returns MTL_SEGMENT if the system refuses.
 Status create_shared_memory(uint64_t bytes, int* handle, void** data);
-// Opens memory that the process `pid` created. MTL_SEGMENT if that process has ended or is not accessible, or
-// if the memory has another size.
+// Opens shared memory that process `pid` created. Returns MTL_SEGMENT if that process has ended or is not
+// accessible, or if the memory is not `bytes` long.
 Status open_shared_memory(int pid, int handle, uint64_t bytes, void** data);
 void unmap_shared_memory(void* data, uint64_t bytes);
 
@@ -37,13 +37,13 @@ void clear_event(int event);
 // ESRCH if it has ended.
 int watch_process(int pid);
 // Makes the system kill this process when `parent`, the process that started it, ends. If the parent has
-// already ended, this process is killed at once. MTL_LAUNCH if the system cannot do that.
+// already ended, this process is killed at once. Returns MTL_LAUNCH if the system cannot do that.
 Status end_with_parent(int64_t parent);
 
 // Returns how many processors this process may use; 0 if that is unknown.
 int num_processors();
 
-// Fills memory with random bytes for secrets. Returns false if the system has none.
+// Fills memory with random bytes for secrets. Returns false if the system cannot provide any.
 bool fill_with_random(void* data, size_t bytes);
 
 }  // namespace mtl::comm::platform

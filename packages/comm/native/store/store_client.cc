@@ -120,8 +120,8 @@ Status StoreClient::connect(JobState* job, const ClientOptions& options, std::sh
   const int64_t deadline = started + options.timeout_ns;
   int64_t pause_ns = 20 * kMillisecond;
   Status problem = error_status("MTL_STORE_UNREACHABLE", "no port to look at");
-  // this error is kept, because it explains more than "no listener at the later ports" or "no time left in
-  // the last round"
+  // this error is kept, because it explains more than a later error such as "no listener" at the next ports
+  // or "no time left" in the last round
   Status other_version;
   for (;;) {
     for (const int port : options.ports) {

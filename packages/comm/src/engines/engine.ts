@@ -21,7 +21,7 @@ export interface EngineContext {
   readonly isStaged: boolean;
 }
 
-/** A factory of the groups of a world. */
+/** A communication engine, which creates the groups of a world. */
 export interface Engine {
   readonly name: EngineName;
   /**
@@ -31,7 +31,7 @@ export interface Engine {
   readonly deviceWaits?: DeviceWaits;
   /** Creates a group of two or more ranks, including this rank. All members must call it. */
   createGroup(options: GroupOptions): ProcessGroup;
-  /** Closes the engine. The job closes its groups. */
+  /** Closes the engine. The job closes the groups that the engine does not close itself. */
   close(): void;
 }
 

@@ -4,8 +4,8 @@ import { addon, callNative, convertFailure } from '../native/addon.js';
 
 export interface StoreServerOptions {
   /**
-   * The address to listen on. With a numeric address, the server listens on one interface. With a name
-   * (except localhost), it listens on all interfaces. Default: loopback.
+   * The address to listen on. If the address is numeric, the server listens on one interface. If it is a name
+   * (except localhost), the server listens on all interfaces. Default: loopback.
    */
   readonly address?: string;
   /** The possible ports. The server uses the first free port; 0 means any port. Default: any. */
@@ -16,7 +16,7 @@ export interface StoreServerOptions {
   readonly attempt?: number;
   /** The rank of this process; undefined if the process is a launcher. */
   readonly hostRank?: number | undefined;
-  /** The word for a joining process in messages. Default: rank. */
+  /** The word that messages use for a joining process. Default: rank. */
   readonly member?: string;
   /** The maximum time, in milliseconds, that a rank may be silent before it counts as lost. Default: 15 s. */
   readonly heartbeatLimitMs?: number;
@@ -28,7 +28,7 @@ export class StoreServer {
   readonly #handle: number;
   #isClosed = false;
 
-  /** @throws CommunicationError MTL_STORE_ADDRESS when no port is available. */
+  /** @throws CommunicationError MTL_STORE_ADDRESS if no port is available. */
   constructor(options: StoreServerOptions) {
     const { address = '127.0.0.1', ports = [0], secret, worldSize, attempt = 0, hostRank = -1 } = options;
     const { heartbeatLimitMs = 15_000, member = 'rank' } = options;
@@ -56,7 +56,7 @@ export class StoreServer {
     return failure === undefined ? undefined : convertFailure(failure);
   }
 
-  /** Makes the job fail because this process has noticed the end of a rank. The first reason is kept. */
+  /** Makes the job fail because this process has noticed that a rank has ended. The first reason is kept. */
   abort({ rank, message }: { readonly rank: number; readonly message: string }): void {
     if (this.#isClosed) return;
     callNative(() => addon().abortStoreServer(this.#handle, { rank, code: 'MTL_RANK_DIED', message }));

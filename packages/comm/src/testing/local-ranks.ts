@@ -27,8 +27,8 @@ export interface LocalRanksOptions extends Pick<RankProcessOptions, 'preload' | 
 const entry = import.meta.url.endsWith('.ts') ? './local-rank-entry.mjs' : './local-rank-entry.js';
 
 /**
- * Starts ranks as processes of this host, which find each other through a folder. Call `remove` to delete the
- * folder after they have ended.
+ * Starts ranks as processes of this host, which find each other through a folder. `remove` deletes the
+ * folder; it must be called after the processes have ended.
  */
 export function startLocalRanks(options: LocalRanksOptions): { ranks: RankProcess[]; remove: () => void } {
   const { module, worldSize, argument = null, absent = [], timeoutMs = 20_000, bufferBytes } = options;

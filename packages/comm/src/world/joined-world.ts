@@ -82,16 +82,15 @@ export class JoinedWorld implements World {
   }
 
   /**
-   * Returns the latest operations of all groups (at most 8192), for measuring overlap. `numDropped` counts
-   * the dropped operations.
+   * Returns the latest operations of all groups (at most 8192), for measuring overlap. `numDropped` is the
+   * number of older operations that were dropped.
    */
   takeTrace(): TakenTrace {
     return this.#parts?.job.takeTrace() ?? Object.assign([], { numDropped: 0 });
   }
 
   /**
-   * Leaves the job in the regular way. The process with the store's server waits until all other processes
-   * have left.
+   * Leaves the job cleanly. The process with the store's server waits until all other processes have left.
    */
   close(): void {
     if (this.#parts === undefined || this.#isClosed) return;

@@ -17,8 +17,8 @@ export interface LocalWorldOptions {
   /** The time to wait for all ranks to join, in milliseconds. Default: `timeoutMs`. */
   readonly joinTimeoutMs?: number;
   /**
-   * The time, in milliseconds, that this process may continue after the job has failed. Then its watchdog
-   * ends it. Default: 10 s.
+   * The time, in milliseconds, that this process may continue after the job has failed. Then the watchdog
+   * ends the process. Default: 10 s.
    */
   readonly abortGraceMs?: number;
   /**
@@ -39,7 +39,7 @@ export class LocalWorld implements World {
 
   /**
    * Blocks until all ranks have joined.
-   * @throws CommunicationError MTL_TIMEOUT, naming the ranks that have not joined.
+   * @throws CommunicationError MTL_TIMEOUT, which names the ranks that have not joined.
    */
   constructor(options: LocalWorldOptions) {
     const { rank, size, store, bufferBytes, abortGraceMs = 10_000 } = options;
@@ -77,8 +77,8 @@ export class LocalWorld implements World {
   }
 
   /**
-   * Returns the latest operations of all groups (at most 8192), for measuring overlap. `numDropped` counts
-   * the dropped operations.
+   * Returns the latest operations of all groups (at most 8192), for measuring overlap. `numDropped` is the
+   * number of older operations that were dropped.
    */
   takeTrace(): TakenTrace {
     return this.#job.takeTrace();

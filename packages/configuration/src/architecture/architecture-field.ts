@@ -8,7 +8,8 @@ export const modelKinds = ['gpt', 'bert'] as const;
 export type ModelKind = (typeof modelKinds)[number];
 
 /**
- * The values of the architecture that have been determined so far, by the keys of a model's configuration.
+ * The values of the architecture that have been determined so far. The keys are the same as in a model's
+ * configuration.
  */
 export type KnownValues = Readonly<Record<string, unknown>> & {
   readonly kind?: ModelKind | undefined;
@@ -49,7 +50,7 @@ export interface ArchitectureField {
   readonly kind?: ModelKind;
   /**
    * The effect of the field on a model. `weights`: the set of weights, or the computation with them; a loaded
-   * model must have the same value. `learning`: how the model is trained; a resumed run reports another
+   * model must have the same value. `learning`: how the model is trained; a resumed run reports a changed
    * value. `initial-weights`: the weights of a new model. `padding`: the number of vocabulary rows that
    * belong to no token.
    */
@@ -89,7 +90,7 @@ export const presentIfOn = {
   saved: z.boolean(),
 } as const satisfies FieldConversion;
 
-/** `isUnused` of an optional field that always has an effect if present. */
+/** The `isUnused` function of an optional field that always has an effect if present. */
 export const neverUnused = (): boolean => false;
 
 /** Converts a flag's value to the value in a model's configuration. */

@@ -19,8 +19,8 @@ const unlessNegative = (value: unknown): unknown =>
 const hasNoExperts = ({ numExperts }: KnownValues): boolean => numExperts === undefined;
 
 /**
- * Makes the description of a field of experts. Models omit the field if they have no experts or no value for
- * the field.
+ * Makes the description of an expert field. Models omit the field if they have no experts or no value for the
+ * field.
  *
  * @param isUnused returns true if the field has no effect in a model with experts. Default: always false
  */

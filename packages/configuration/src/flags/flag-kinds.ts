@@ -4,8 +4,8 @@ import * as z from 'zod';
 
 /**
  * The effective values that a resumed run compares. They may differ from the flags' values, because they
- * depend on several flags or because a flag has no effect. They are a part of the run's configuration, but
- * this module cannot import its full type, which is derived from the flags.
+ * depend on several flags or because a flag has no effect. They are a part of the run's configuration, whose
+ * full type this module cannot import, because that type is derived from the flags.
  */
 export interface SettingsInForce {
   readonly model: { readonly sequenceLength: number };
@@ -34,7 +34,7 @@ export interface StatePrecision {
  * Properties of a flag that its schema does not contain: the flag's form on a command line and its help text.
  */
 export interface FlagFacts {
-  /** One or two sentences. Help appends the default and the choices. */
+  /** The help text of the flag, in one or two sentences. Help appends the default and the choices. */
   readonly description: string;
   readonly kind:
     | 'integer'
@@ -60,7 +60,7 @@ export interface FlagFacts {
   readonly canonical?: ((value: unknown) => unknown) | undefined;
   /**
    * How a resumed run compares the flag, if the flag affects how a model is trained: `true` compares the
-   * flag's value, and a function returns an effective value to compare. Absent: the flag is not compared,
+   * flag's value, and a function returns an effective value to compare. Absent if the flag is not compared,
    * because it is about paths, reports or the layout, or about the schedule, which a resumed run refuses to
    * change in any case.
    */
@@ -142,7 +142,7 @@ export const fraction: MakeNumericFlag = numeric('number', z.number().min(0).lt(
 /** Makes a flag that takes a number above 0, up to 1. */
 export const share: MakeNumericFlag = numeric('number', z.number().gt(0).max(1));
 
-/** Makes a flag whose value is a text, such as a path or a name. The text must not be empty. */
+/** Makes a flag whose value is a non-empty string, such as a path or a name. */
 export function text<const Options extends FlagOptions<string>>(
   description: string,
   options?: Options,
@@ -151,7 +151,7 @@ export function text<const Options extends FlagOptions<string>>(
   return withFacts(z.string().min(1), facts) as Flag<z.ZodString, Options>;
 }
 
-/** Makes a flag that takes a text that matches a pattern; `placeholder` is an example. */
+/** Makes a flag that takes a string that matches a pattern; `placeholder` is an example. */
 export function patternedText(
   description: string,
   {
@@ -162,7 +162,7 @@ export function patternedText(
   return withFacts(z.string().regex(pattern), { description, kind: 'text', ...facts });
 }
 
-/** Makes a flag that takes one of a few names. */
+/** Makes a flag that takes one of the given names. */
 export function choice<
   const Names extends readonly [string, ...string[]],
   const Options extends FlagOptions<Names[number]>,
@@ -188,7 +188,7 @@ export function toggle(
 export const openToggle = (description: string): z.ZodBoolean =>
   withFacts(z.boolean(), { description, kind: 'boolean', placeholder: '' });
 
-/** Makes a flag that takes several texts: all arguments up to the next flag. */
+/** Makes a flag that takes several strings: all arguments up to the next flag. */
 export function texts(
   description: string,
   options: FlagOptions<readonly string[]> = {},
@@ -202,7 +202,7 @@ export function texts(
 }
 
 /**
- * Makes a flag whose values are one or more names from a short list. All arguments up to the next flag are
+ * Makes a flag whose values are one or more names from the given list. All arguments up to the next flag are
  * its values.
  */
 export function choices<const Names extends readonly [string, ...string[]]>(
@@ -256,7 +256,7 @@ export const takesSeveral = ({ kind }: FlagFacts): boolean =>
   ['texts', 'integers', 'numbers', 'choices'].includes(kind);
 
 /**
- * Makes a copy of a training flag for another command, with other help and another default. Type, range and
+ * Makes a copy of a training flag for a different command, with its own help and default. Type, range and
  * canonical form stay the same.
  */
 export function redescribed<Schema extends z.ZodType>(

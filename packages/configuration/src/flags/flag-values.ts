@@ -9,8 +9,7 @@ export type FlagFragment = Readonly<Record<string, z.ZodType>>;
 type ReadonlyValue<Value> = Value extends readonly (infer Item)[] ? readonly Item[] : Value;
 
 /**
- * The names of those flags of a topic whose values are in a run's configuration under the names of their
- * options.
+ * The names of a topic's flags whose values are in a run's configuration under the names of their options.
  */
 type NameIn<Fragment extends FlagFragment> = Exclude<keyof Fragment & string, FlagElsewhere>;
 

@@ -57,7 +57,9 @@ export function checksOfFlags(
   );
 }
 
-/** Checks values of flags by flag name, which a program gives for flags without another source. */
+/**
+ * Checks flag values, by flag name, that a program supplies for flags without a value from any other source.
+ */
 export const flagValuesOption: OptionCheck<false> = groupOption(
   Object.fromEntries(
     flagNames.map((name) => [
@@ -71,7 +73,7 @@ export const flagValuesOption: OptionCheck<false> = groupOption(
 /** Checks the kind of model. */
 export const modelKindOption: OptionCheck<false> = choiceOption(modelKinds);
 
-/** Checks only that a preset's name is a text, because the presets depend on the kind of model. */
+/** Checks only that a preset's name is a string, because the presets depend on the kind of model. */
 export const presetOption: OptionCheck<false> = optionThat(
   'the name of a preset, or none',
   (value) => typeof value === 'string',
@@ -98,7 +100,10 @@ function topicOption(topic: OptionTopic): OptionCheck<false> {
   };
 }
 
-/** Returns the option that has this name in another topic, or the option of the flag that has this name. */
+/**
+ * Returns the option that has this name in a topic other than `topic`, or the option of the flag that has
+ * this name.
+ */
 function optionElsewhere(name: string, topic?: OptionTopic): string | undefined {
   const key = optionName(name);
   const own = topic === undefined ? undefined : flagsOfTopic.get(topic)!.get(key);
@@ -114,7 +119,7 @@ export const runOptionChecks = {
 } as OptionChecks<RunOptions>;
 
 /**
- * The words for a run's options in errors. `meant` returns the option that the user may mean by an unknown
+ * The names for a run's options in errors. `meant` returns the option that the user may mean by an unknown
  * name.
  */
 export const ofRun = {
@@ -151,7 +156,7 @@ export const parsedFlagsOption: OptionCheck<false> = objectOption(
   },
 );
 
-/** Returns checks that an object has these properties, and that each is an object. */
+/** Returns checks that an object has the given properties, and that each is an object. */
 export const partsNamed = (names: readonly string[]): Readonly<Record<string, OptionCheck>> =>
   Object.fromEntries(names.map((name) => [name, required(objectOption('a part of a configuration'))]));
 

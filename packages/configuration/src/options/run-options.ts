@@ -45,7 +45,7 @@ type TopicOptions<Topic extends OptionTopic> = AllOf<
     : never
 >;
 
-/** The options of a GPT's or a BERT's architecture, see `RunOptions`. */
+/** The options of a GPT's or a BERT's architecture (see `RunOptions`). */
 export type ModelOptions = TopicOptions<'model'> & {
   /** The kind of the model. Default: gpt. */
   readonly kind?: ModelKind | undefined;
@@ -110,7 +110,7 @@ export type TopicValues = Readonly<Record<string, unknown>>;
 /**
  * Returns the values of a topic's options under their current names, with a notice for each deprecated name.
  *
- * @throws ConfigurationError `MTL_OPTION` for an option under both of its names
+ * @throws ConfigurationError `MTL_OPTION` if an option is given under both of its names
  */
 export function withCurrentNames(
   topic: OptionTopic,
@@ -137,7 +137,7 @@ export function withCurrentNames(
   return { values: Object.fromEntries(current), notices };
 }
 
-/** Matches a flag in a text: two dashes that follow neither a letter nor a dash, and the name. */
+/** Matches a flag in a string: two dashes that follow neither a letter nor a dash, and the name. */
 const flag = /(?<![\w-])--([a-z][a-z0-9-]*)/g;
 
 const inOptions = (text: string): string =>

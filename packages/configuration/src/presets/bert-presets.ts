@@ -69,7 +69,7 @@ const presets = {
     'eval-interval': 500,
     'log-interval': 50,
   },
-  // The same size with learned positions, sentence order and AdamW.
+  // A model of the same size with learned positions, sentence order and AdamW.
   'bert-1m': {
     ...onBundledCorpus,
     'micro-batch-size': 16,

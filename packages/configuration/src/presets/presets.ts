@@ -28,7 +28,7 @@ export function findPresets(model: ModelKind): PresetsOfModel {
 /**
  * Returns the flags that a preset sets; no flags for `none`.
  *
- * @throws ConfigurationError `MTL_PRESET` for an unknown preset, with the nearest name.
+ * @throws ConfigurationError `MTL_PRESET` for an unknown preset, whose message contains the nearest name.
  */
 export function presetFlags(name: string, model: ModelKind): Flags {
   if (name === 'none') return {};

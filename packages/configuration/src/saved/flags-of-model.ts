@@ -43,7 +43,7 @@ export function architectureFlags({ kind, model }: KindOfModel): Flags {
   return Object.fromEntries(values) as Flags;
 }
 
-/** The differences between two models of a kind, as flags on a command line. */
+/** The differences between two models of the same kind, as flags on a command line. */
 interface DifferingFlags {
   readonly one: string;
   readonly other: string;
@@ -212,7 +212,7 @@ export function withAskedPositions<Model extends TransformerConfiguration>(
 interface FlagsOfHuggingFaceOptions extends KindOfModel {
   readonly directory: string;
   /**
-   * The tokenizer of the directory; undefined if the directory has none, or if the user chooses another
+   * The tokenizer of the directory; undefined if the directory has none, or if the user chooses a different
    * tokenizer.
    */
   readonly tokenizer: TokenizerOptions | undefined;

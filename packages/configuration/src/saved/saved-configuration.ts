@@ -20,8 +20,8 @@ export interface ConfigurationJson {
   readonly version: 1;
   readonly preset: string;
   /**
-   * All flags that have a value, by Megatron-LM's names. They are sufficient to make the same configuration
-   * again.
+   * All flags that have a value, under Megatron-LM's names. They are sufficient to make the same
+   * configuration again.
    */
   readonly flags: Flags;
   /** The configuration that results from the flags. It is stored for readers and ignored when loading. */
@@ -56,7 +56,10 @@ export const savedModelKeys = { gpt: 'gptModel', bert: 'bertModel' } as const sa
   string
 >;
 
-/** Returns the keys of a model's sizes in checkpoints. Older checkpoints may lack the keys in `others`. */
+/**
+ * Returns the keys under which checkpoints store a model's sizes. Older checkpoints may lack the keys in
+ * `others`.
+ */
 export function listSavedSizes(kind: ModelKind): { readonly required: string[]; readonly others: string[] } {
   const sizes = listFields(kind).filter(([, { isSize }]) => isSize);
   const listKeys = (isRequired: boolean): string[] =>
@@ -84,7 +87,7 @@ export interface TrainedOn {
 
 /** The matmul algorithms that a run with --time-matmuls chose. */
 export interface RecordedMatmuls {
-  /** The platform on which the algorithms were timed. A run on another platform does not use them. */
+  /** The platform on which the algorithms were timed. A run on a different platform does not use them. */
   readonly platform: string;
   /** The algorithm for each matmul problem. The names of problems and algorithms come from the kernels. */
   readonly choices: Readonly<Record<string, string>>;
@@ -108,7 +111,7 @@ interface SavedRun extends AdaptedConfiguration {
   readonly huggingFace?: HuggingFaceOrigin;
 }
 
-/** The configuration in a checkpoint. With it, programs can use the checkpoint's model without any flags. */
+/** The configuration in a checkpoint. It allows programs to use the checkpoint's model without any flags. */
 export interface SavedConfiguration<Kind extends ModelKind = ModelKind> extends SavedRun {
   readonly kind: Kind;
   readonly model: ModelOfKind[Kind];

@@ -73,7 +73,7 @@ const expertFlags = schemasOfArchitecture('experts');
 
 /**
  * The groups of flags, in the order of help and of the printed configuration. Each has its topic in
- * `RunOptions`. `decidesLearning` is set if all flags of the group affect training.
+ * `RunOptions`. `decidesLearning` is true if all flags of the group affect training.
  */
 export const flagGroups = [
   { title: 'Model', topic: 'model', flags: modelFlags },
@@ -113,7 +113,7 @@ export const flagSchema = z
   })
   .partial();
 
-/** The values of flags, by Megatron-LM's names; a flag without a value is absent. */
+/** The values of flags, under Megatron-LM's names; a flag without a value is absent. */
 export type Flags = z.infer<typeof flagSchema>;
 export type FlagName = keyof Flags;
 
@@ -170,7 +170,7 @@ export function configFileJsonSchema(): object {
   return z.toJSONSchema(flagSchema, { metadata: describe });
 }
 
-/** The flag that an alias in Megatron-LM means. */
+/** The flag that an alias in Megatron-LM stands for. */
 export interface FlagAlias {
   readonly flag: FlagName;
   /** The flag's value that the alias implies; undefined if the alias takes a value itself. */

@@ -82,15 +82,15 @@ const dividesState = ({ divides }: ListedStore): boolean => divides.includes('op
 
 /**
  * Returns the store that --use-distributed-optimizer selects: among the stores with sharded optimizer state,
- * the store that shards the least. With the switch turned off, returns the store that shards the least among
- * the stores without sharded optimizer state.
+ * the store that shards the least. If the switch is off, returns the store that shards the least among the
+ * stores without sharded optimizer state.
  */
 const storeOfSwitch = (isDistributed: boolean): ListedStore =>
   Object.values(stores).find((store) => dividesState(store) === isDistributed)!;
 
 /**
  * Returns the stores that a search tries, in the order in which it prefers equally fast layouts: first the
- * stores that reduce gradients once a step, and among them the store that divides most.
+ * stores that reduce gradients once per step, and among these the store that shards the most.
  */
 function searchedStrategies(): readonly ShardingStrategy[] {
   const names = shardingStrategies as readonly ShardingStrategy[];
@@ -119,7 +119,7 @@ function recordedStore(store: ListedStore): Readonly<Record<string, unknown>> {
   };
 }
 
-/** Returns the description of a store in texts; undefined for the default store. */
+/** Returns the description of a store in messages; undefined for the default store. */
 function wordsOfStore({ shardingStrategy }: ListedStore): string | undefined {
   if (shardingStrategy === storeOfSwitch(false).shardingStrategy) return undefined;
   return shardingStrategy === storeOfSwitch(true).shardingStrategy
@@ -130,7 +130,7 @@ function wordsOfStore({ shardingStrategy }: ListedStore): string | undefined {
 /** Returns true if gradients are summed over several ranks. */
 const hasReplicas = (sizes: MeshCoordinates): boolean => reductionAxes.dense.some((axis) => sizes[axis] > 1);
 
-/** Returns the value of a flag that overlaps the communication of some stores with passes. */
+/** Returns the search setting for a flag that overlaps the communication of some stores with passes. */
 function overlapSetting(
   key: 'overlapGradReduce' | 'overlapParamGather',
   {
@@ -340,7 +340,7 @@ function storeBy(given: FlagsOf<typeof flags>): ListedStore {
  * Checks that the ranks that sum gradients can be divided into instances. The same must hold for the ranks
  * that have copies of the same experts.
  *
- * @throws ConfigurationError `MTL_OPTIMIZER_INSTANCES` with the possible numbers
+ * @throws ConfigurationError `MTL_OPTIMIZER_INSTANCES`, whose message contains the possible numbers
  */
 function checkInstances({ flags: given, axes }: StrategyCall<typeof flags>, numInstances: number): void {
   const stage = axesOfStage(axes);

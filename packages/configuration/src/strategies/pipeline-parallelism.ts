@@ -163,8 +163,8 @@ const flags = {
 
 export interface PipelineParallelConfiguration extends FlagValues<typeof flags> {
   /**
-   * The number of model chunks on a stage. For a schedule file whose stages have different numbers, the
-   * largest number.
+   * The number of model chunks on a stage. If the stages of a schedule file have different numbers of chunks,
+   * this is the largest number.
    */
   readonly numVirtualStages: number;
   /** The name of a schedule, or the path of a file or module. */

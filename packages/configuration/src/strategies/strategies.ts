@@ -67,8 +67,8 @@ const all = strategies as unknown as readonly AnyStrategy[];
 export const strategyFlags: Together<Known['flags']> = Object.assign({}, ...all.map(({ flags }) => flags));
 
 /**
- * Conflicting flags of strategies: for each flag, other flags that set the same property in another way. A
- * flag overrides the flags in its list that come from a source of lower precedence.
+ * Conflicting flags of strategies: for each flag, the flags that set the same property differently. A flag
+ * overrides the flags in its list that come from a source of lower precedence.
  */
 export const displacedByStrategies: Readonly<Record<string, readonly string[]>> = Object.assign(
   {},
@@ -161,16 +161,16 @@ export function sharedLayout(values: Readonly<Record<string, number | undefined>
 /**
  * Rejects layouts that do not support generation.
  *
- * @throws ConfigurationError from the strategy without support
+ * @throws ConfigurationError from the strategy that does not support generation
  */
 export function checkGeneration(values: Readonly<Record<string, number | undefined>>): void {
   for (const { sharing } of all) sharing?.checkGeneration?.(values);
 }
 
 /**
- * Rejects layouts in which processes cannot share a certain trained model.
+ * Rejects layouts in which processes cannot share the given trained model.
  *
- * @throws ConfigurationError of the strategy that does not support the model
+ * @throws ConfigurationError from the strategy that does not support the model
  */
 export function checkSharedModel(
   model: { readonly numExperts?: number | undefined },
@@ -290,7 +290,7 @@ export function numSharesOfBatch(parallel: AxisSizes): number {
   return shareOfBatch(meshOfRun(parallel), 0).count;
 }
 
-/** The settings of a layout, in addition to sizes, that a search varies, by key. */
+/** The settings that a layout search varies in addition to sizes, by key. */
 export type SearchedSettings = Pick<
   StrategyConfiguration,
   'sequenceParallel' | 'dataParallelShardingStrategy' | 'overlapGradReduce' | 'overlapParamGather'
@@ -389,8 +389,8 @@ const formatAxes = (axes: readonly AxisSize[]): string =>
   axes.map(({ word, size }) => `${word} ${size}`).join(' x ');
 
 /**
- * Returns the number of processes of one replica of the model, and its layout as text, such as `tensor 2 x
- * pipeline 1`.
+ * Returns the number of processes of one replica of the model, and its layout as a string, such as `tensor 2
+ * x pipeline 1`.
  */
 export function copyOfModel(parallel: AxisSizes): { readonly text: string; readonly size: number } {
   const axes = axesOfRun(parallel).filter(({ axis }) => isDenseAxis(axis) && flagsOfAxes.has(axis));
@@ -398,9 +398,10 @@ export function copyOfModel(parallel: AxisSizes): { readonly text: string; reado
 }
 
 /**
- * Returns the layout as text, such as `tensor 2 x pipeline 1 x data 2`. If experts have another layout than
- * the rest of a layer, it is appended: `tensor 1 x pipeline 1 x data 4, experts: expert 2 x data 2`. If each
- * of several blocks of ranks has all states, their number follows: `states in 2 instances`.
+ * Returns the layout as a string, such as `tensor 2 x pipeline 1 x data 2`. If the layout of the experts
+ * differs from the rest of a layer, it is appended: `tensor 1 x pipeline 1 x data 4, experts: expert 2 x data
+ * 2`. If each of several blocks of ranks has all states, the number of blocks follows: `states in 2
+ * instances`.
  */
 export function layoutText(parallel: AxisSizes): string {
   const dense = axesOfRun(parallel).filter(({ axis }) => isDenseAxis(axis));
@@ -421,8 +422,8 @@ export interface PlannedGroup {
 
 /**
  * Returns the groups that the strategies need, by name. All ranks must open the groups in this order, except
- * groups of one process. `ends`: the pipeline ranks of the first and the last layers; default the first and
- * the last rank. `parallel`: other settings of the layout on which groups depend.
+ * groups of one process. `ends` has the pipeline ranks of the first and the last layers; by default, these
+ * are the first and the last rank. `parallel` has the layout's other settings on which groups depend.
  */
 export function groupsOfRun(
   mesh: ProcessMesh,

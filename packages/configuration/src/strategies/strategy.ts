@@ -16,7 +16,7 @@ export function greatestCommonDivisor(a: number, b: number): number {
   return b === 0 ? a : greatestCommonDivisor(b, a % b);
 }
 
-/** The sizes of a model that sizes of axes must divide. */
+/** The dimensions of a model, which the sizes of the axes must divide. */
 export interface ShardedModel {
   readonly numLayers: number;
   readonly numAttentionHeads: number;
@@ -25,18 +25,18 @@ export interface ShardedModel {
   readonly ffnHiddenSize: number;
   readonly makeVocabSizeDivisibleBy: number;
   readonly addBiasLinear?: boolean | undefined;
-  /** Number of experts of a layer. Absent: MLPs are dense. */
+  /** Number of experts in a layer. Absent: MLPs are dense. */
   readonly numExperts?: number | undefined;
   readonly moeFfnHiddenSize?: number | undefined;
   readonly moeSharedExpertIntermediateSize?: number | undefined;
   /**
-   * Number of tokens of a sequence. Absent if samples are packed: sequence parallelism then supports any
+   * Number of tokens in a sequence. Absent if samples are packed: sequence parallelism then supports any
    * length.
    */
   readonly sequenceLength?: number | undefined;
 }
 
-/** Reads the flags of one schema fragment, see `FlagReader`. */
+/** Reads the flags of one schema fragment (see `FlagReader`). */
 export interface FlagsOf<Fragment extends FlagFragment> {
   get<Name extends keyof Fragment>(name: Name): z.infer<Fragment[Name]> | undefined;
   required<Name extends keyof Fragment>(name: Name): z.infer<Fragment[Name]>;
@@ -58,7 +58,7 @@ export interface FlagsOf<Fragment extends FlagFragment> {
 /** An axis of the mesh, with its size in a run. */
 export interface AxisSize {
   readonly axis: MeshAxis;
-  /** The name of the axis in texts, such as `tensor`. */
+  /** The name of the axis in messages, such as `tensor`. */
   readonly word: string;
   readonly size: number;
 }
@@ -140,8 +140,8 @@ export interface SearchedSetting {
    */
   readonly changesPasses: boolean;
   /**
-   * Returns the values to try for these sizes of axes, in order. `chosen` has the settings that come earlier
-   * in the order of `strategies`.
+   * Returns the values to try, in order, given the sizes of the axes. `chosen` has the settings that come
+   * earlier in the order of `strategies`.
    */
   choices(sizes: MeshCoordinates, chosen: Readonly<Record<string, unknown>>): readonly unknown[];
   /** The flags that can set the setting, in the order of decreasing precedence. */
@@ -155,7 +155,7 @@ export interface SearchedSetting {
   flags(value: unknown): Readonly<Record<string, unknown>>;
   /** Returns the JSON entries that record a value of the setting in a layout. */
   recorded(value: unknown): Readonly<Record<string, unknown>>;
-  /** Returns the description of a value in texts; undefined for the default. */
+  /** Returns the words that describe a value in messages; undefined for the default. */
   words(value: unknown): string | undefined;
 }
 
@@ -192,7 +192,7 @@ export interface OptimizerSharing
   readonly flagOfReduction: string;
 }
 
-/** A value of a flag that means another value of the same flag, and turns on a switch. */
+/** A value of a flag that stands for a different value of the same flag, and turns on a switch. */
 export interface ImpliedSwitch {
   readonly flag: string;
   readonly value: string;
@@ -224,13 +224,13 @@ export interface StrategySharing<Fragment extends FlagFragment, Fields extends o
   /**
    * Rejects values that do not support generation. Default: every value supports generation.
    *
-   * @throws ConfigurationError with the possible values
+   * @throws ConfigurationError, whose message contains the possible values
    */
   checkGeneration?(values: Readonly<Record<string, number | undefined>>): void;
   /**
    * Rejects sizes that the model does not support. Default: every size is supported.
    *
-   * @throws ConfigurationError with the possible sizes
+   * @throws ConfigurationError, whose message contains the possible sizes
    */
   checkModel?(model: { readonly numExperts?: number | undefined }, shared: SharedModel): void;
 }
@@ -281,7 +281,7 @@ export interface Strategy<
    * Returns further settings of the strategy, after the sizes of all axes have been checked against the
    * number of processes. Default: no further settings.
    *
-   * @throws ConfigurationError as `configure`
+   * @throws ConfigurationError for invalid values, like `configure`
    */
   complete?(fields: Fields, call: StrategyCall<Fragment>): Completed;
   /** The only kind of model that the strategy supports. Default: all kinds. */
@@ -296,8 +296,8 @@ export interface Strategy<
    */
   readonly sharing?: StrategySharing<Fragment, Fields>;
   /**
-   * Conflicting flags: for each flag, other flags that set the same property in another way. A flag overrides
-   * the flags in its list that come from a source of lower precedence.
+   * Conflicting flags: for each flag, the flags that set the same property differently. A flag overrides the
+   * flags in its list that come from a source of lower precedence.
    */
   readonly displaces?: Readonly<
     Partial<Record<keyof Fragment & string, readonly (keyof Fragment & string)[]>>
@@ -324,7 +324,7 @@ export interface Strategy<
     readonly mesh: ProcessMesh;
     /** The pipeline ranks that hold the first and the last layers. */
     readonly ends: readonly [number, number];
-    /** The settings of the run on which the groups depend (`AxisSizes`). */
+    /** The run's settings on which the groups depend (see `AxisSizes`). */
     readonly fields: Partial<Fields>;
   }): Readonly<Record<string, GroupDeclaration>>;
 }

@@ -124,8 +124,8 @@ function checkEven({ flags: given, model }: StrategyCall<typeof tensorParallelFl
 }
 
 /**
- * Returns numbers of vocabulary rows that divide evenly among ranks: the two multiples of `size` that are
- * nearest to `total`, and one number that is a multiple of both.
+ * Returns counts of vocabulary rows that divide evenly among ranks: the two multiples of `size` that are
+ * nearest to `total`, and a common multiple of `size` and `total`.
  */
 function paddingsFor(total: number, size: number): readonly number[] {
   const both = (total * size) / greatestCommonDivisor(total, size);

@@ -59,7 +59,7 @@ export function missingFlags(flags: FlagReader, preset: string): readonly string
 /**
  * Rejects flags if a required flag is missing on the command line, and in preset, file and checkpoint.
  *
- * @throws ConfigurationError `MTL_FLAG_REQUIRED` naming all missing flags
+ * @throws ConfigurationError `MTL_FLAG_REQUIRED`, which names all missing flags
  */
 export function checkRequiredFlags(
   flags: FlagReader,

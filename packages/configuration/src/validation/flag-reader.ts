@@ -88,7 +88,7 @@ export class FlagReader {
     return this.#resolved.loaded?.start;
   }
 
-  /** The tokenizer of the loaded model, unless a flag selects another tokenizer. */
+  /** The tokenizer of the loaded model, unless a flag selects a different tokenizer. */
   get loadedTokenizer(): TokenizerOptions | undefined {
     return this.#resolved.loadedTokenizer;
   }
@@ -123,12 +123,12 @@ export class FlagReader {
     );
   }
 
-  /** Throws the error of `needs` for the first given flag of `names`. */
+  /** If flags of `names` are given, throws the error of `needs` for the first such flag. */
   needsFor(names: readonly FlagName[], other: string, why: string): void {
     for (const name of names) if (this.isGiven(name)) this.needs(name, other, why);
   }
 
-  /** Throws the error about a flag that requires another flag. */
+  /** Throws the error about a flag that requires `other`. */
   needs(flag: FlagName, other: string, why: string): never {
     throw new ConfigurationError('MTL_FLAG_NEEDS', `${this.written(flag)} ${why}`, {
       expected: other,
@@ -173,7 +173,7 @@ const inFlags = (text: string): string => text.replace(option, (name) => flagOfO
 /**
  * Runs `body`, and replaces the names of @mtl/optimizer's options by names of flags in its errors.
  *
- * @throws ConfigurationError of `body`, with its code
+ * @throws the ConfigurationErrors of `body`, with unchanged codes
  */
 export function inWordsOfFlags<Result>(body: () => Result): Result {
   try {

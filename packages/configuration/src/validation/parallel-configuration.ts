@@ -19,8 +19,8 @@ export interface ParallelConfigurationOptions {
  * Returns the layout in which the processes share model and data.
  *
  * @throws ConfigurationError `MTL_TENSOR_PARALLEL_SIZE`, `MTL_EXPERT_PARALLEL_SIZE`, `MTL_PIPELINE_SIZE`,
- *   `MTL_PIPELINE_LAYERS` or `MTL_WORLD_SIZE` with the nearest valid sizes; `MTL_SCHEDULE_CSV`,
- *   `MTL_FLAG_NEEDS`, `MTL_FLAG_CONFLICT`, `MTL_CUDA_GRAPHS`.
+ *   `MTL_PIPELINE_LAYERS` or `MTL_WORLD_SIZE`, whose messages contain the nearest valid sizes;
+ *   `MTL_SCHEDULE_CSV`, `MTL_FLAG_NEEDS`, `MTL_FLAG_CONFLICT`, `MTL_CUDA_GRAPHS`.
  */
 export function parallelConfiguration(options: ParallelConfigurationOptions): ParallelConfiguration {
   const { flags, model, worldSize, notices } = options;

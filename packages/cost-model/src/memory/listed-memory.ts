@@ -21,8 +21,8 @@ interface ListedMemory {
   readonly activations: number;
   /**
    * Memory that the pass of one micro-batch adds: a recomputed layer, the logits, and gathered layers. If the
-   * optimizer's update needs more than activations and passes together, it is the memory that the update
-   * adds.
+   * optimizer's update needs more memory than activations and passes together, this is instead the memory
+   * that the update adds.
    */
   readonly temporary: number;
 }
@@ -81,7 +81,7 @@ function countActivationBytes({ model, layout, profile }: StepOptions) {
   // two dropout masks, and the inputs of norms and matmuls
   const replicated = (hasDropout ? 10 : 8) * (isSequenceParallel ? 1 / t : 1);
   // a rank's part of queries, keys and values, of the result of attention, and of the outputs of the MLP's
-  // first matmul and activation: 24 for a GPT with F = 4 h
+  // first matmul and activation: 24 for a GPT with `F = 4 * h`
   const sharded = (4 * h + 2 * keysAndValues + 2 * (fc1 + ffn)) / (h * t);
   const scores = attention === 'flash' ? 0 : (5 * a * s) / (h * t);
   const whole = sbh * (replicated + sharded + scores);

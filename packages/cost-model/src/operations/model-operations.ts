@@ -44,7 +44,10 @@ function afterQkv(shape: LayerShape): Operation[] {
   ];
 }
 
-/** Lists the norm before a sublayer: an RMS norm without fusion is a kernel for each of its operations. */
+/**
+ * Lists the operations of the norm before a sublayer. Without fusion, each operation of an RMS norm is a
+ * separate kernel.
+ */
 function normForward(shape: LayerShape): Operation[] {
   const make = new OperationMaker(shape);
   const elements = make.numOwnTokens * shape.hiddenSize;
@@ -155,8 +158,8 @@ function selfAttentionBackward(shape: LayerShape): Operation[] {
 
 /**
  * Lists the backward pass of a column-parallel matmul. Without sequence parallelism, the all-reduce of input
- * gradients can overlap with the weight gradient. With it, the all-gather of the inputs can overlap with the
- * input gradient, and the reduce-scatter with the weight gradient.
+ * gradients can overlap with the weight gradient. With sequence parallelism, the all-gather of the inputs can
+ * overlap with the input gradient, and the reduce-scatter with the weight gradient.
  */
 function columnParallelBackward(
   shape: LayerShape,
@@ -278,8 +281,8 @@ function sizes(shape: LayerShape) {
 }
 
 /**
- * Returns causal attention in one kernel: half of the 4 n s h/t FLOPs, times `factor`, the number of matmuls
- * relative to the forward pass.
+ * Returns causal attention in one kernel: half of the `4 * n * s * h / t` FLOPs, multiplied by `factor`,
+ * which is the number of matmuls relative to the forward pass.
  */
 function fused(shape: LayerShape, name: string, factor: number): Operation {
   const { make, ownHidden } = sizes(shape);
@@ -293,7 +296,7 @@ function fused(shape: LayerShape, name: string, factor: number): Operation {
 /** Sizes of the first and the last stage, with the vocabulary. */
 export interface EndsShape extends LayerShape {
   readonly vocabularySize: number;
-  /** True if positions have learned embeddings, see `ModelSize`. */
+  /** True if positions have learned embeddings (see `ModelSize`). */
   readonly positionEmbeddings?: boolean;
 }
 

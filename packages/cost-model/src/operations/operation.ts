@@ -26,7 +26,7 @@ interface Variant {
   readonly variant?: string;
 }
 
-/** `batch` matmuls of [rows, depth] and [depth, columns] in the dtype. */
+/** `batch` matmuls of [rows, depth] and [depth, columns] in the given dtype. */
 export interface MatmulOperation extends Variant {
   readonly kind: 'matmul';
   readonly name: string;
@@ -36,7 +36,9 @@ export interface MatmulOperation extends Variant {
   readonly rows: number;
   readonly columns: number;
   readonly depth: number;
-  /** Bytes that are read and written per element of the result: 2, or 8 if it is added to an fp32 sum. */
+  /**
+   * Bytes that are read and written per element of the result: 2, or 8 if the result is added to an fp32 sum.
+   */
   readonly resultBytes: number;
 }
 
@@ -99,7 +101,7 @@ interface HiddenCollective {
 /** Starts a collective, which overlaps with the following operations until its wait. */
 interface StartOperation {
   readonly kind: 'start';
-  /** The number by which the start and its wait belong together. */
+  /** The id that connects the start with its wait. */
   readonly id: number;
   readonly collective: CollectiveOperation;
 }

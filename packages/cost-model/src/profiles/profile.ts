@@ -6,7 +6,7 @@ const common = {
   version: z.literal(1),
   name: z.string(),
   description: z.string(),
-  /** The source of the settings other than numbers. */
+  /** The source of the settings that are not numbers. */
   source: z.string(),
   /** Host time per operation. A pass takes at least the host time of all its operations. */
   hostSecondsPerOperation: constant,
@@ -17,14 +17,21 @@ const common = {
 /** The programs of this project; dry runs record their operations with fusion, memory and overlap. */
 const recordedSoftware = z.strictObject({ ...common, operations: z.literal('recorded') });
 
-/** Another program, whose operations are listed by hand, with its fusion, memory and overlap. */
+/**
+ * A program other than this project's, whose operations are listed by hand, with its fusion, memory and
+ * overlap.
+ */
 const listedSoftware = z.strictObject({
   ...common,
   operations: z.literal('listed'),
-  /** `stored-scores`: kernels that write S x S scores to memory. `flash`: one kernel that does not. */
+  /**
+   * `stored-scores`: kernels that write S x S scores to memory. `flash`: one kernel that does not write the
+   * scores.
+   */
   attention: z.enum(['stored-scores', 'flash']),
   /**
-   * True if scale, mask and softmax are one kernel, and also bias and GELU, and bias, dropout and residual.
+   * True if one kernel computes scale, mask and softmax, one kernel computes bias and GELU, and one kernel
+   * computes bias, dropout and residual.
    */
   fusesKernels: z.boolean(),
   hasDropout: z.boolean(),
@@ -34,17 +41,20 @@ const listedSoftware = z.strictObject({
   fusesGradientAccumulation: z.boolean(),
   /**
    * The tensor-parallel collectives that overlap with matmuls. `backward`: collectives of the backward pass
-   * that overlap with another matmul. `all`: also collectives of a matmul's own operands and result, in
-   * pieces.
+   * that overlap with a matmul of different operands. `all`: also collectives of a matmul's own operands and
+   * result, in pieces.
    */
   tensorOverlap: z.enum(['none', 'backward', 'all']),
   /**
-   * True if a column-parallel matmul keeps its gathered input for the weight gradient, false if the backward
-   * pass gathers the input again, with sequence parallelism (Korthikanti et al. 2022, section 4.2.2).
-   * Default: false.
+   * If true, a column-parallel matmul keeps its gathered input for the weight gradient. If false, the
+   * backward pass gathers the input again if there is sequence parallelism (Korthikanti et al. 2022, section
+   * 4.2.2). Default: false.
    */
   keepsGatheredInputs: z.boolean().optional(),
-  /** Messages between stages: `blocking` if a rank waits for them, `overlapped` if it computes meanwhile. */
+  /**
+   * Messages between stages: `blocking` if a rank waits for them, `overlapped` if the rank computes
+   * meanwhile.
+   */
   pipelineMessages: z.enum(['blocking', 'overlapped']),
   /** True if each tensor-parallel rank sends only its part of a message. */
   scattersMessages: z.boolean(),
@@ -125,7 +135,7 @@ const wholeProfile = z
 /**
  * Checks a user's profile, an object parsed from JSON with `name`, `hardware` and `software`.
  *
- * @throws ConfigurationError `MTL_PROFILE` with the first key that is wrong
+ * @throws ConfigurationError `MTL_PROFILE`, which names the first wrong key
  */
 export function parseProfile(value: unknown, source = 'the profile'): Profile {
   const result = wholeProfile.safeParse(value);

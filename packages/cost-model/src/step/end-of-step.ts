@@ -28,8 +28,8 @@ const tensorsOfLayer = 12;
 const lastBucket = 0.05;
 
 /**
- * Returns the time after the passes. The communication of sharded parameters is in the passes
- * (`shardedPasses`).
+ * Returns the time after the passes. The communication of sharded parameters is in the passes (see
+ * `shardedPasses`).
  *
  * @param lastBackward - seconds of the backward passes of a micro-batch on a rank, which can overlap with a
  *   reduction
@@ -81,7 +81,8 @@ export function endOfStep({ model, layout, profile }: StepOptions, lastBackward:
 }
 
 /**
- * Returns the numbers of parameters on the rank that has the most, in total and in its part of an embedding.
+ * Returns the parameter counts of the rank with the most parameters, in total and for its part of an
+ * embedding.
  */
 function countParameters(
   model: StepOptions['model'],

@@ -37,10 +37,10 @@ const matricesOfLayer = 4;
 
 /**
  * Returns the cost of sharded parameters (ZeRO-3). The forward and the backward pass gather each layer, and
- * the backward pass reduce-scatters its gradients. Together this is three times the size of the parameters
- * (Rajbhandari et al. 2020, section 7.2.2). The gather of the next layer overlaps with the computation of the
- * current one, so that a pass waits only for the part that takes longer, and for the part that the program
- * never overlaps. The cost is zero for programs with replicated parameters.
+ * the backward pass reduce-scatters its gradients. Together this transfers three times the size of the
+ * parameters (Rajbhandari et al. 2020, section 7.2.2). The gather of the next layer overlaps with the
+ * computation of the current layer, so that a pass waits only for the part that takes longer, and for the
+ * part that the program never overlaps. The cost is zero for programs with replicated parameters.
  */
 export function shardedPasses(options: StepOptions, chunks: readonly ChunkPasses[]): ShardedPass[] {
   const { model, layout, profile } = options;

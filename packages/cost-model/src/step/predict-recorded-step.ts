@@ -10,7 +10,7 @@ import type { StepPrediction } from './predict-step-time.js';
 /** The operations on one rank for the passes of one micro-batch on a model chunk, by kind of pass. */
 export type RecordedPasses = Readonly<Partial<Record<PassKind, readonly Operation[]>>>;
 
-/** Operations that the ranks of a pipeline stage run once a step. */
+/** Operations that the ranks of a pipeline stage run once per step. */
 export interface RecordedEnd {
   /** Norm, clipping and update, with collectives along axes other than the data axis. */
   readonly operations: readonly Operation[];
@@ -37,8 +37,8 @@ interface PredictRecordedOptions {
   /** Number of processes of the whole run. */
   readonly numProcesses: number;
   /**
-   * Number of threads of each process; the measured rates with the nearest number are used. Default: the
-   * measured number.
+   * Number of threads of each process; the measured rates with the nearest number of threads are used.
+   * Default: the measured number.
    */
   readonly numThreads?: number | undefined;
 }
@@ -141,7 +141,7 @@ function isSent({ placement }: PipelineSchedule, [from, to]: readonly [number, n
 interface EndSeconds extends Readonly<Record<CommunicationPart, number>> {
   readonly total: number;
   readonly optimizer: number;
-  /** Seconds of host time that occur once a step. */
+  /** Seconds of host time that occur once per step. */
   readonly host: number;
 }
 

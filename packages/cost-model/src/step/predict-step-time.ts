@@ -32,7 +32,8 @@ export interface StepPrediction {
  * Predicts the time of a training step by simulating its schedule, with the operations of each chunk's passes
  * and their times in the profile.
  *
- * @throws ConfigurationError `MTL_PLAN_LAYOUT` for sizes that do not divide; the errors of `buildSchedule`
+ * @throws ConfigurationError `MTL_PLAN_LAYOUT` for sizes that do not divide the model or the batch; the
+ *   errors of `buildSchedule`
  */
 export function predictStepTime(given: GivenStepOptions<PredictOptions>): StepPrediction {
   const options = byAxis(given);

@@ -66,8 +66,8 @@ interface BytesPoint {
 
 /**
  * Returns the seconds for a number of bytes. Between two points, logarithms are interpolated linearly. Below
- * the smallest point, the result is this point's time. Above the largest point, it is proportional to the
- * bytes.
+ * the smallest point, the result is this point's time. Above the largest point, the result is proportional to
+ * the bytes.
  */
 export function secondsOfBytes(points: readonly BytesPoint[], bytes: number): number {
   const sorted = [...points].sort((a, b) => a.bytes - b.bytes);

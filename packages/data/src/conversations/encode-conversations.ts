@@ -24,7 +24,7 @@ interface EncodeConversationsOptions {
   readonly long: LongConversationRule;
 }
 
-/** The numbers of conversations that were encoded, changed or omitted. */
+/** Counts of the conversations that were encoded, changed or omitted. */
 export interface ConversationCounts {
   /** Number of conversations that were read. */
   read: number;
@@ -37,7 +37,7 @@ export interface ConversationCounts {
    * text was truncated before the first answer.
    */
   withoutAnswer: number;
-  /** Conversations with an answer that begins or ends inside a token. */
+  /** The number of conversations with an answer that begins or ends inside a token. */
   splitTokens: number;
   /**
    * The number of complete conversations whose learnt tokens include no special token. From these
@@ -53,7 +53,7 @@ export interface ConversationCounts {
 /**
  * Encodes conversations as tokens, and marks the assistant's tokens.
  *
- * @throws DataError MTL_DATA_CONVERSATION, MTL_CHAT_TEMPLATE naming the conversation
+ * @throws DataError MTL_DATA_CONVERSATION, MTL_CHAT_TEMPLATE, whose messages name the conversation
  */
 export async function encodeConversations(
   options: EncodeConversationsOptions,

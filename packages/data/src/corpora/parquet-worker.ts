@@ -7,7 +7,7 @@ import { readTextColumn } from './parquet/read-text-column.js';
 const batchCharacters = 1 << 18;
 const batchTexts = 4096;
 
-/** The initial data of the thread. Afterwards, each message to the thread requests another batch. */
+/** The initial data of the thread. Afterwards, each message to the thread requests the next batch. */
 export interface ParquetWorkerData {
   readonly path: string;
   readonly key: string;

@@ -39,8 +39,8 @@ interface PrepareDatasetOptions {
    */
   readonly inputs: readonly string[];
   /**
-   * The dataset is `{outputPrefix}_{jsonKey}_document.bin` and `.idx`, or `..._sentence` with
-   * `splitSentences`.
+   * The dataset is `{outputPrefix}_{jsonKey}_document.bin` and `.idx`, or `..._sentence` if `splitSentences`
+   * is true.
    */
   readonly outputPrefix: string;
   /** A tokenizer, or its options. Worker threads need the options. */
@@ -51,14 +51,17 @@ interface PrepareDatasetOptions {
   readonly textDocuments?: PlainTextDocuments;
   /** True to append the end-of-document token to every document that has tokens. */
   readonly appendEod?: boolean;
-  /** True to make a sequence of every sentence, as BERT's datasets require (default: of every document). */
+  /**
+   * True if every sentence becomes a sequence, as BERT's datasets require. Default: every document becomes a
+   * sequence.
+   */
   readonly splitSentences?: boolean;
   /** The language of the sentences, a BCP 47 tag (default "en"). */
   readonly sentenceLocale?: string;
   /**
-   * The number of worker threads. Default: one per processor, 0 for a small corpus. With 0, this thread
-   * tokenizes documents. Documents of more than 262,144 characters are always tokenized in a worker thread,
-   * which can be terminated.
+   * The number of worker threads. Default: one per processor, 0 for a small corpus. If it is 0, this thread
+   * tokenizes the documents. Documents of more than 262,144 characters are always tokenized in a worker
+   * thread, which can be terminated.
    */
   readonly workers?: number;
   /**
@@ -68,7 +71,7 @@ interface PrepareDatasetOptions {
   readonly skipBadLines?: boolean;
   /** True to replace an existing dataset with the same prefix. Default: an existing dataset is an error. */
   readonly overwrite?: boolean;
-  /** This function is called after each batch of documents. */
+  /** Called after each batch of documents. */
   readonly onProgress?: (progress: PrepareProgress) => void;
   /**
    * Aborting this signal deletes the unfinished dataset, and the preparation fails with the signal's reason.
@@ -236,7 +239,7 @@ async function* readBatches(
   if (batch.length > 0) yield batch;
 }
 
-/** Starts work on up to `atMost` items ahead, and finishes the items in order. */
+/** Starts up to `atMost` items in advance, and finishes the items in order. */
 async function forEachInOrder<I, O>(options: {
   batches: AsyncIterable<I>;
   start: (item: I) => Promise<O>;

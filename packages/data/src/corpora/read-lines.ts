@@ -23,7 +23,7 @@ export interface ReadLinesOptions {
   /** Receives the number of bytes of the file read so far (compressed bytes for a .gz file). */
   readonly onBytes?: ((bytes: number) => void) | undefined;
   /**
-   * The maximum size of a line in bytes, checked for lines that span chunks of the file (default: 256 Mi).
+   * The maximum size of a line in bytes, checked for lines that span chunks of the file (default: 256 MiB).
    */
   readonly maximumLineBytes?: number | undefined;
   /** Receives the error about each unusable line, which is then skipped. Default: the error is thrown. */
@@ -138,7 +138,10 @@ export async function* readLineBatches(
   yield* flush();
 }
 
-/** Returns the position after consecutive empty lines that begin at `start`, and their number. */
+/**
+ * Returns the position after consecutive empty lines that begin at `start`, and how many empty lines there
+ * are.
+ */
 function endOfEmptyLines(bytes: Buffer, start: number): { readonly end: number; readonly count: number } {
   let end = start;
   let count = 0;

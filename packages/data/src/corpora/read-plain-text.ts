@@ -18,7 +18,7 @@ interface ReadPlainTextOptions extends ReadLinesOptions {
  * Streams the documents of a plain text file. `paragraph`: blank lines separate documents, and the lines of a
  * document are joined by newlines. `file`: the whole file is one document.
  *
- * @throws DataError MTL_DATA_CORPUS naming the first line of a document that is too long
+ * @throws DataError MTL_DATA_CORPUS, which names the first line of a document that is too long
  */
 export async function* readPlainText(options: ReadPlainTextOptions): AsyncGenerator<string, void, undefined> {
   const { path, documents, maximumCharacters = constants.MAX_STRING_LENGTH } = options;

@@ -48,7 +48,7 @@ describe('buildBlendIndices', () => {
         const { datasetIndex } = buildBlendIndices({ weights, size: 400 });
         for (const [i, weight] of weights.entries()) {
           const taken = datasetIndex.filter((dataset) => dataset === i).length;
-          // The greedy rule bounds the lag of a dataset by the number of datasets.
+          // The greedy rule limits how far a dataset can lag behind its weight to the number of datasets.
           expect(Math.abs(taken - 400 * weight)).toBeLessThanOrEqual(weights.length);
         }
       }),

@@ -254,7 +254,7 @@ describe('index cache', () => {
     expect(second.samples).toEqual(first.samples);
     const files = readdirSync(join(prefix, 'cache', 'GPTDataset_indices'));
     expect(files).toHaveLength(4);
-    // any other change of the description results in another index
+    // any further change of the description gives a different index
     for (const change of [
       { seed: base.seed + 1 },
       { numSamples: 9 },

@@ -1,11 +1,11 @@
 import type { KernelsAddon, LoadedKernels } from './kernels-addon.js';
 
-/** The package with the WebAssembly module, and the JavaScript that loads this module. */
+/** The package that contains the WebAssembly module and the JavaScript that loads the module. */
 interface WebAssemblyPackage {
   loadKernels(path: string): KernelsAddon;
 }
 
-/** The reason why there are no kernels to load, and what to do. */
+/** Why there are no kernels to load, and how to get them. */
 interface MissingWebAssembly {
   readonly addon?: undefined;
   readonly failure: string;
@@ -13,8 +13,8 @@ interface MissingWebAssembly {
 }
 
 /**
- * Loads the kernels as WebAssembly: the local build of the package in `directory`, or the module in the
- * package NAME-wasm32, which must have the same version.
+ * Loads the WebAssembly kernels: the local build of the package in `directory`, or the module in the package
+ * NAME-wasm32, which must have the same version as the package.
  *
  * @throws WebAssembly.CompileError if this version of Node.js cannot compile the module
  */

@@ -29,11 +29,12 @@ export interface GraphedStageOptions<Batch> {
 }
 
 /**
- * A stage with recorded passes (CUDA graphs). A single call launches a pass, in place of some hundreds of
- * operations. The first micro-batch of a shape runs without a graph, so that libraries choose their
- * algorithms. Later micro-batches are recorded once in every slot and then launched. A slot has the memory of
- * one micro-batch in flight (`GraphSlot`). The number of slots is the schedule's maximum number of
- * micro-batches in flight. Evaluation runs without graphs. Results have the same bits as without graphs.
+ * A stage whose passes are recorded (CUDA graphs). A single call then launches a whole pass instead of some
+ * hundreds of operations. The first micro-batch of each shape runs without a graph, so that libraries choose
+ * their algorithms. Later micro-batches are recorded once in every slot and then launched. A slot has the
+ * memory of one micro-batch in flight (see `GraphSlot`). The number of slots is the schedule's maximum number
+ * of micro-batches in flight. Evaluation runs without graphs. The results have the same bits as without
+ * graphs.
  */
 export class GraphedStage<Batch> implements Stage<Batch> {
   readonly #options: GraphedStageOptions<Batch>;
@@ -131,7 +132,7 @@ export class GraphedStage<Batch> implements Stage<Batch> {
     this.#options.stage.abandon(microBatch);
   }
 
-  /** Releases graphs and their memory. Call it between steps. The caller still owns the stage. */
+  /** Releases the graphs and their memory. Must be called between steps. The caller still owns the stage. */
   dispose(): void {
     for (const slot of this.#slots) slot.dispose();
     this.#slots.length = 0;

@@ -2,12 +2,12 @@ import { checkSize } from './check-size.js';
 import type { PipelineSchedule, ScheduleAction, ScheduleSize } from './pipeline-schedule.js';
 
 /**
- * Builds ZB-V: two chunks per rank, placed as a V, and backward in two halves. Rank r has chunks r and
- * 2p-1-r, so the first rank has both the first and the last chunk. If F, I and W take equal times, there is
- * no bubble, and the peak memory is 2p chunk activations, as in 1F1B (Qi et al. 2023, arXiv 2401.10241,
- * section 6). Each boundary between neighbouring ranks is crossed twice.
+ * Builds ZB-V, which places two chunks per rank as a V and runs backward in two halves. Rank r has chunks r
+ * and 2p-1-r, so the first rank has both the first and the last chunk. If F, I and W take equal times, there
+ * is no bubble, and the peak memory is 2p chunk activations, as in 1F1B (Qi et al. 2023, arXiv 2401.10241,
+ * section 6). Each micro-batch crosses the boundary between neighbouring ranks twice.
  *
- * @throws ConfigurationError see `checkSize`; v must be 2
+ * @throws ConfigurationError the errors of `checkSize`; v must be 2
  */
 export function zeroBubbleV(size: ScheduleSize): PipelineSchedule {
   const { numStages, numMicroBatches } = checkSize('zb-v', {
@@ -24,8 +24,8 @@ export function zeroBubbleV(size: ScheduleSize): PipelineSchedule {
 }
 
 /**
- * Returns the actions of a rank. `down` runs its chunk on the way from the first to the last rank. `up` runs
- * its chunk on the way back, which leads to the head.
+ * Returns the given rank's actions. `down` runs the rank's chunk on the way from the first rank to the last.
+ * `up` runs the rank's chunk on the way back, which leads to the head.
  */
 function rankOrder(options: {
   readonly numStages: number;

@@ -7,7 +7,7 @@ import { type OpenDeliveriesOptions, openDeliveries } from './open-deliveries.js
 export type TrackingWorkerData = OpenDeliveriesOptions;
 
 /**
- * A message to the thread: the run has ended, with its outcome, and how long sending the remaining rows may
+ * The message to the thread that the run has ended. `graceMs` is how long sending the remaining rows may
  * take, in milliseconds.
  */
 export interface TrackingRequest {
@@ -15,7 +15,7 @@ export interface TrackingRequest {
   readonly graceMs: number;
 }
 
-/** Messages from the thread: texts for the user, and at the end the results. */
+/** Messages from the thread: messages for the user, and at the end the results. */
 export type TrackingReply = { readonly message: string } | { readonly results: readonly DeliveryResult[] };
 
 const port = parentPort!;

@@ -10,7 +10,7 @@ interface CorpusPlace {
 // shorter sentences do not show from which work they come; longer sentences would fill a complete sequence
 const shortest = 40;
 const longest = 240;
-// The minimum distance of two sentences in a work. Closer sentences may continue each other.
+// The minimum distance between sentences drawn from the same work. Closer sentences may continue each other.
 const farApart = 12;
 // The minimum number of sentences in a work; in shorter works, no two sentences are far enough apart.
 const fewestSentences = 2 * farApart + 8;
@@ -47,7 +47,7 @@ export class CorpusSentences {
     return far[this.#random.randint(0, far.length)]!;
   }
 
-  /** Returns a random sentence of acceptable length from another work. */
+  /** Returns a random sentence of acceptable length from a work other than the given one. */
   elsewhere({ work }: CorpusPlace): string {
     for (;;) {
       const other = this.run({ before: 0, after: 0 });
@@ -61,14 +61,14 @@ export class CorpusSentences {
     return this.#words;
   }
 
-  /** Returns a random work among the least similar third of the other works. */
+  /** Returns a random work among the third of the works that is least similar to the given work. */
   unlikeWork({ work }: CorpusPlace): number {
     const others = this.words.othersByLikeness(work);
     return others[this.#random.randint(Math.ceil((2 * others.length) / 3), others.length)]!;
   }
 
   /**
-   * Returns the random position of `count` consecutive sentences of a work that all have an acceptable
+   * Returns a random position in `work` from which on `count` consecutive sentences all have an acceptable
    * length.
    */
   chooseRun(work: number, count: number): CorpusPlace {
@@ -79,7 +79,7 @@ export class CorpusSentences {
     }
   }
 
-  /** Returns a text of `count` sentences from a position on. */
+  /** Returns the `count` sentences from a position on, joined into one string. */
   textAt({ work, sentence }: CorpusPlace, count: number): string {
     return this.works[work]!.slice(sentence, sentence + count).join(' ');
   }
@@ -96,7 +96,7 @@ function isFair(text: string): boolean {
 
 /**
  * Splits documents into sentences, and omits documents that are too short or have too few sentences of an
- * acceptable length. Throws `MTL_DATA_TOO_FEW_DOCUMENTS`.
+ * acceptable length. Throws `MTL_DATA_TOO_FEW_DOCUMENTS` if fewer than `fewestWorks` remain.
  */
 export function splitWorks(documents: readonly string[], fewestWorks: number): string[][] {
   const split = createSentenceSplitter();
@@ -166,7 +166,7 @@ export class CorpusWords {
     return words.slice(this.#numBelow(words, range.first), this.#numBelow(words, Math.floor(range.last) + 1));
   }
 
-  /** Returns true if a work uses a word, given in lower case. */
+  /** Returns true if a work uses `word`, given in lower case. */
   has(work: number, word: string): boolean {
     return this.#counts[work]!.has(word);
   }
@@ -283,8 +283,8 @@ export function replaceWord(options: {
 }
 
 /**
- * Calls a function until it returns a result. A result of undefined means that its random draw was not
- * usable. Throws `MTL_DATA_TOO_FEW_DOCUMENTS`.
+ * Calls `draw` until it returns a result. It returns undefined if its random choice was not usable. Throws
+ * `MTL_DATA_TOO_FEW_DOCUMENTS` after `mostAttempts` calls.
  */
 export function drawUntilReplaced<Drawn>(draw: () => Drawn | undefined): Drawn {
   for (let attempt = 0; attempt < mostAttempts; attempt++) {
@@ -302,8 +302,8 @@ export function drawUntilReplaced<Drawn>(draw: () => Drawn | undefined): Drawn {
 }
 
 /**
- * Returns words that are about as common as the given word. A dissimilar work uses them, but the given work
- * does not.
+ * Returns words that are about as common as the given word. One of the least similar works uses them, but the
+ * given work does not.
  */
 function strangersFor(options: {
   readonly place: CorpusPlace;

@@ -55,7 +55,7 @@ function splitModel(argv: readonly string[]): { model: ModelKind; flags: readonl
   return { model: name, flags: argv.toSpliced(at, attached === undefined ? 2 : 1) };
 }
 
-/** Values of required flags on which indices do not depend. */
+/** Placeholder values for required flags on which the indices do not depend. */
 const unused: Flags = {
   'num-layers': 1,
   'hidden-size': 1,
@@ -82,7 +82,7 @@ function refuseMissing(flags: ParsedFlags): void {
   const missing = new Set([
     ...(hasData ? [] : ['--data-path']),
     ...missingFlags(reader, flags.preset),
-    // the bundled corpus has a tokenizer, so only other data needs one
+    // the bundled corpus has a tokenizer, so only different data needs a flag for the tokenizer
     ...(hasData || tokenizerFlagNames.some((name) => reader.get(name) !== undefined)
       ? []
       : ['--tokenizer-type']),

@@ -123,7 +123,7 @@ function missingData({
   if (task !== undefined)
     return validData === undefined ? [{ name: '--valid-data', usage: '--valid-data FILE' }] : [];
   const isNamed = [text, dataPath, split, part].some((value) => value !== undefined);
-  // no flag is reported if two models are given, because that is another error
+  // no flag is reported if two models are given, because that is reported as a different error
   const isKnown = isNamed || loadHf === undefined || load !== undefined;
   return isKnown ? [] : [{ name: '--text (or --data-path)', usage: '--text FILE' }];
 }
@@ -322,7 +322,7 @@ function sumResults(results: readonly Perplexity[]): Perplexity {
   return { numScored, negativeLogLikelihood, loss, perplexity: Math.exp(loss) };
 }
 
-/** Returns a description of the windows, for a title; empty without windows. */
+/** Returns a description of the windows for a title; an empty string if there are no windows. */
 function formatWindows(windows: Partial<EvaluationWindows>): string {
   const { sequenceLength, stride } = windows;
   if (sequenceLength === undefined) return '';

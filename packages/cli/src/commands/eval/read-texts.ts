@@ -72,7 +72,7 @@ function selectSequences(
 interface ReadTextFilesOptions {
   readonly tokenizer: Tokenizer;
   readonly maxTokens: number;
-  /** The key in JSON lines, or the column in Parquet files. */
+  /** The key of the text in JSON lines, or the text column in Parquet files. */
   readonly jsonKey: string | undefined;
   /** Counts lines and rows that are left out. */
   readonly bad: BadLines;

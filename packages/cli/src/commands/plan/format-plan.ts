@@ -161,7 +161,9 @@ function groupAlike<Each>(values: readonly Each[], isAlike: (a: Each, b: Each) =
   return runs;
 }
 
-/** Returns the parts of a step by time, the largest first. Parts below a thousandth are left out. */
+/**
+ * Returns the parts of a step by time, the largest first. Parts below a thousandth of the step are left out.
+ */
 function listParts({ breakdown, iterationSeconds }: RunPlan): [string, string][] {
   return Object.entries(breakdown)
     .map(([part, seconds]: [string, number]) => [nameOfPart[part as keyof StepBreakdown], seconds] as const)

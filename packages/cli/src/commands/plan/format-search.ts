@@ -63,7 +63,7 @@ export function formatSearch(search: LayoutSearch, options: FormatSearchOptions)
   ].join('');
 }
 
-/** Returns a text for each flag with its values, quoted for a shell. */
+/** Returns a string for each flag with its values, quoted for a shell. */
 function groupFlags(words: readonly string[]): string[] {
   const flags: string[] = [];
   for (const word of words.map(shellWord)) {
@@ -164,8 +164,8 @@ export function launchWords({ program, flags, numProcesses, gpusPerNode }: Launc
 }
 
 /**
- * Returns a note that a plan is a prediction, with the error of such predictions on measured steps
- * (docs/benchmarks: planner-against-papers and planner-against-runs).
+ * Returns a note that a plan is a prediction, with the error of such predictions on measured steps (see
+ * planner-against-papers and planner-against-runs in docs/benchmarks).
  */
 export function accuracy({ hardware, software }: Profile): string {
   if (hardware.state === 'measured') {

@@ -172,7 +172,11 @@ async function search(argv: readonly string[], flags: PlanFlags): Promise<void> 
   );
 }
 
-/** @throws ConfigurationError MTL_FLAG_REQUIRED naming all missing flags of the run and of this command */
+/**
+ * Rejects a command line that lacks required flags.
+ *
+ * @throws ConfigurationError MTL_FLAG_REQUIRED, which names all missing flags of the run and of this command
+ */
 function refuseMissing(run: ParsedFlags, { profile, search: isSearch }: PlanFlags): void {
   const isKnown = isProfileKnown({ name: profile, variables: process.env });
   checkRequiredFlags(new FlagReader(run), {

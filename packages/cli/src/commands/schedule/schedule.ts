@@ -265,7 +265,7 @@ interface TimeFlags {
   readonly optimizerTime: number;
 }
 
-/** Returns an option that takes numbers ≥ 0: one, or several with commas. */
+/** Returns an option that takes numbers ≥ 0: a single number, or several that are separated by commas. */
 function timesOption(flags: string, description: string): Option {
   return new Option(flags, `${description}; one for all, or a list.`).argParser((value: string) => {
     const numbers = value.split(',').map((word) => (word.trim() === '' ? Number.NaN : Number(word)));
@@ -279,7 +279,7 @@ function timesOption(flags: string, description: string): Option {
 
 /**
  * Returns the times of passes for each chunk.
- * @throws ConfigurationError `MTL_FLAG_VALUE` for a list of another length
+ * @throws ConfigurationError `MTL_FLAG_VALUE` for a list of the wrong length
  */
 function choosePassTimes(flags: TimeFlags, schedule: PipelineSchedule): PassTimes {
   const { placement, actions } = schedule;

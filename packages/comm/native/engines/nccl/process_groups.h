@@ -18,9 +18,9 @@ class ProcessGroups {
    public:
     virtual ~Member() = default;
     // Adds the member's communicators to the list; the member must not use them afterwards. Returns false if
-    // it has no communicators to abort.
+    // the member has no communicators to abort.
     virtual bool give_up(std::vector<ncclComm*>* communicators) = 0;
-    // This function is called when the communicators that the member gave up have been aborted.
+    // Called when the communicators that the member gave up have been aborted.
     virtual void aborted() = 0;
   };
 

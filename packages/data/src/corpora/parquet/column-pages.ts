@@ -195,7 +195,7 @@ function openPage({ header, bytes, length, numValues, chunk }: DataPage): OpenPa
 }
 
 /**
- * Opens a page of version 2: the levels come first and are not compressed; the header contains the numbers of
+ * Opens a page of version 2: the levels come first and are not compressed; the header contains the counts of
  * nulls and rows.
  */
 function openPageV2({ header, bytes, length, numValues, chunk }: DataPage): OpenPage {
@@ -385,7 +385,9 @@ function checkEnd(reader: Reader): void {
   if (left < 0) throw new Error(`it ends ${-left} bytes early`);
 }
 
-/** Decompresses a page into exactly `length` bytes. Throws an Error if the result has another length. */
+/**
+ * Decompresses a page into exactly `length` bytes. Throws an Error if the result does not have this length.
+ */
 function decompress(bytes: Uint8Array, length: number, codec: CompressionCodec): Uint8Array {
   return decompressPage(bytes, length, codec, boundedCompressors);
 }

@@ -28,6 +28,10 @@ export interface EvaluationTask {
   readonly name: string;
   /** The default stride, in tokens; undefined for a task without windows. */
   readonly defaultStride: number | undefined;
-  /** Runs the task. @throws DataError MTL_EVALUATION_DATA if the file has another format than the task */
+  /**
+   * Runs the task.
+   *
+   * @throws DataError MTL_EVALUATION_DATA if the file does not have the task's format
+   */
   run(options: TaskOptions): Promise<TaskResult>;
 }

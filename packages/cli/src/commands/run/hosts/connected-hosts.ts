@@ -54,7 +54,7 @@ export class ConnectedHosts implements JobHosts {
   readonly #job: NativeJob;
   readonly #store: NativeStore;
   readonly #server: StoreServer | undefined;
-  /** Unfinished waits in other threads. All must end before the job is closed. */
+  /** Unfinished waits in other threads. All waits must end before the job is closed. */
   readonly #waits = new Set<Promise<unknown>>();
 
   private constructor(
@@ -227,16 +227,14 @@ export class ConnectedHosts implements JobHosts {
   }
 }
 
-/**
- * Prints the hosts for which this host waits to standard error, after a few seconds and then every minute.
- */
+/** Prints to standard error for which hosts this host waits, after a few seconds and then every minute. */
 class WaitNotices {
   readonly #host: number;
   readonly #absent: () => string;
   readonly #started = performance.now();
   #timer: NodeJS.Timeout;
 
-  /** @param absent returns the hosts that have not joined as text; empty if all have joined */
+  /** @param absent returns the hosts that have not joined, as a string; empty if all have joined */
   constructor(host: number, absent: () => string) {
     this.#host = host;
     this.#absent = absent;

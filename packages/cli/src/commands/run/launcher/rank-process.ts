@@ -12,11 +12,11 @@ export interface RankExit {
   readonly status: number | null;
   readonly signal: NodeJS.Signals | null;
   /**
-   * The first line of the rank's last coded error. Without a coded error, the rank's last line on standard
-   * error, which may be empty.
+   * The first line of the rank's last coded error. If there is no coded error, the rank's last line on
+   * standard error, which may be empty.
    */
   readonly lastMessage: string;
-  /** The coded error that ended the rank, if it has not been printed yet. Otherwise empty. */
+  /** The coded error that ended the rank, if it has not been printed yet; otherwise empty. */
   readonly error: string;
   /** True if this launcher sent a signal to the rank. */
   readonly wasSignalled: boolean;
@@ -90,7 +90,7 @@ export class RankProcess {
 
   /**
    * Returns true if a signal such as SIGSTOP, or a debugger, has stopped the process. A stopped process does
-   * nothing until another signal continues it.
+   * nothing until it receives a signal to continue.
    */
   isStopped(): boolean {
     try {

@@ -63,7 +63,10 @@ export function listLoaders(script: string): string[] {
   );
 }
 
-/** Returns a remedy for a training program that is not on the PATH: another command that starts it. */
+/**
+ * Returns a remedy for a training program that is not on the PATH: a different command that starts the
+ * program.
+ */
 function chooseRemedy(program: string): { readonly remedy?: string } {
   const model = /^(gpt|bert)-train$/.exec(program)?.[1];
   if (model === undefined) return {};

@@ -4,23 +4,23 @@ import type { RankExit } from '../launcher/rank-process.js';
 
 /** The result of an attempt of the job on one host, after all its processes have ended. */
 export interface HostReport {
-  /** The first rank that failed without a signal of the launcher; undefined if there is no such rank. */
+  /** The first rank that failed without a signal from the launcher; undefined if there is no such rank. */
   readonly firstToFail: number | undefined;
   readonly ends: readonly RankExit[];
   /** True if this launcher received a signal, which ends the job. */
   readonly wasSignalled: boolean;
 }
 
-/** The largest number of characters that are kept of a rank's last error. */
+/** The maximum number of characters that are kept from a rank's last error. */
 const maximumMessageLength = 400;
 /**
- * The total number of characters for errors of all ranks of a host, and the number that each rank may always
- * use.
+ * The maximum number of characters in the errors of all ranks of a host together, and the number of
+ * characters that each rank may always use.
  */
 const maximumErrorsLength = 100_000;
 const leastErrorLength = 500;
 
-/** Shortens a report so that it fits into a value of the store, also with many ranks on a host. */
+/** Shortens a report so that it fits into a value of the store, even if the host has many ranks. */
 export function shortenReport(report: HostReport): HostReport {
   const maximumErrorLength = Math.max(leastErrorLength, maximumErrorsLength / report.ends.length);
   const ends = report.ends.map((end) => ({
@@ -130,10 +130,10 @@ function findWrongInput({ error }: RankExit, ends: readonly RankExit[]): WrongIn
 }
 
 /**
- * Returns the rank that caused the failure. In this order, the result is a rank with wrong input, a rank with
- * values that are not finite, or the rank that other ranks name in their errors. If no rank is named, or if
- * the named rank itself names another rank, the result is a rank that failed without a signal, or else the
- * first rank.
+ * Returns the rank that caused the failure. In order of preference, this is a rank with wrong input, a rank
+ * with values that are not finite, or the rank that other ranks name in their errors. If no rank is named, or
+ * if the named rank itself names a different rank, the result is a rank that failed without a signal, or else
+ * the first rank.
  */
 function blamed(
   ends: readonly RankExit[],

@@ -6,7 +6,7 @@ const heldMs = 5_000;
 
 /**
  * Forwards the standard error of a process line by line, but holds back the final coded error (in the format
- * of `formatError` of @mtl/errors, also with --debug). If several processes end with the same error, a
+ * of `formatError` of @mtl/errors, even with --debug). If several processes end with the same error, a
  * launcher can then print the error once. The error is printed if other output follows, or if the process
  * does not end.
  */
@@ -30,8 +30,8 @@ export class FinalError {
   }
 
   /**
-   * The first line of the process's last coded error. Without a coded error, the process's last line, which
-   * is empty if the process wrote nothing.
+   * The first line of the process's last coded error. If there is no coded error, the process's last line,
+   * which is empty if the process wrote nothing.
    */
   get lastMessage(): string {
     return decodeText(this.#lastError || this.#lastLine);

@@ -279,7 +279,8 @@ void NcclCommunicator::abort_own(Lock* lock) {
   lock->lock();
 }
 
-// Aborts NCCL for all groups of this process. The first group that sees the failure of the job calls this.
+// Aborts NCCL for all groups of this process. The first group that sees the failure of the job calls this
+// function.
 void NcclCommunicator::abort_job(Lock* lock) {
   lock->unlock();
   options_.process->abort_all(
@@ -309,7 +310,7 @@ void NcclCommunicator::aborted() {
   changed_.notify_all();
 }
 
-// Handles the failure of a whole channel. The operation that has waited longest reports it.
+// Handles the failure of a whole channel. The operation that has waited longest reports the failure.
 void NcclCommunicator::fail(Channel* channel, const char* code, int rank, const std::string& what) {
   if (job_->is_aborted()) return;
   auto* records = !channel->launched.empty() ? &channel->launched : &channel->waiting;

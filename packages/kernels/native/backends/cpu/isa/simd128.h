@@ -1,5 +1,5 @@
-// WebAssembly's 128-bit vectors, without fused multiplication and addition. Its results are bit for bit the
-// results of plain vectors, on every machine.
+// WebAssembly's 128-bit vectors, without fused multiply-add. On every machine, the results are bit for bit
+// the same as with plain vectors.
 #pragma once
 
 #include <wasm_simd128.h>
@@ -20,7 +20,7 @@ namespace {
 constexpr bool kHasBfloat16Pairs = false;
 using Tiles = NoTiles;
 
-// sized for 16 vector registers, which engines have on x86-64
+// these sizes suit 16 vector registers, which WebAssembly engines have on x86-64
 constexpr int kMatmulRows = 4, kMatmulVectors = 2;
 constexpr int kAttentionVectors = 2;
 constexpr int64_t kMostRowsInPlace = 0;
@@ -39,7 +39,7 @@ MTL_INLINE VHalf to_bfloat16(VFloat value) { return narrow(portable::bfloat16_bi
 
 MTL_INLINE VFloat from_float16(VHalf half) {
   const VUint bits = widen(half), magnitude = (bits & 0x7fffu) << 13, sign = (bits & 0x8000u) << 16;
-  // scales the exponent from a bias of 15 to a bias of 127. This is exact, also for numbers below 2^-14
+  // changes the exponent's bias from 15 to 127, which is exact even for numbers below 2^-14
   const VUint number = float_to_bits(bits_to_float(magnitude) * 0x1p112f);
   const VUint infinity = splat_word(0x0f800000u);
   const VUint special = magnitude | 0x7f800000u | ((VUint)(magnitude > infinity) & 0x400000u);  // NaN becomes quiet
@@ -49,7 +49,7 @@ MTL_INLINE VHalf to_float16(VFloat value) {
   const VUint bits = float_to_bits(value), magnitude = bits & 0x7fffffffu, sign = (bits >> 16) & 0x8000u;
   const VUint odd = (magnitude >> 13) & 1u;
   const VUint normal = (magnitude - (112u << 23) + 0xfffu + odd) >> 13;  // to nearest, ties to even
-  // below 2^-14: the sum with 0.5 rounds to a multiple of 2^-24
+  // for numbers below 2^-14: adding 0.5 rounds to a multiple of 2^-24
   const VUint small = float_to_bits(bits_to_float(magnitude) + 0.5f) - 0x3f000000u;
   const VUint nan = ((magnitude >> 13) & 0x3ffu) | 0x7e00u;
   const VUint large = magnitude > splat_word(0x7f800000u) ? nan : splat_word(0x7c00u);
@@ -57,7 +57,7 @@ MTL_INLINE VHalf to_float16(VFloat value) {
   return narrow((magnitude >= splat_word(0x47800000u) ? large : finite) | sign);
 }
 
-// if either operand is NaN, pmax and pmin return the first operand
+// if either operand is NaN, pmax and pmin return their first operand
 MTL_INLINE VFloat maximum(VFloat a, VFloat b) { return (VFloat)wasm_f32x4_pmax((v128_t)b, (v128_t)a); }
 MTL_INLINE VFloat minimum(VFloat a, VFloat b) { return (VFloat)wasm_f32x4_pmin((v128_t)b, (v128_t)a); }
 MTL_INLINE VFloat square_root(VFloat value) { return (VFloat)wasm_f32x4_sqrt((v128_t)value); }
@@ -72,8 +72,8 @@ MTL_INLINE uint32_t bits_of_mask(VInt mask) { return static_cast<uint32_t>(wasm_
 constexpr uint32_t kFirst = kPhiloxMultiplier0, kSecond = kPhiloxMultiplier1;
 alignas(16) const uint32_t kFactors[2][4] = {{kFirst, kFirst, kFirst, kFirst}, {kSecond, kSecond, kSecond, kSecond}};
 
-// Hides factors of Philox from the compiler. With a constant that it sees, clang 19 makes 64-bit products of
-// 32-bit ones, which take engines on x86-64 nine instructions.
+// Hides the factors of Philox from the compiler. If clang 19 sees a constant factor, it replaces 32-bit
+// products by 64-bit products, for which engines on x86-64 need nine instructions.
 MTL_INLINE v128_t splat_factor(uint32_t factor) {
   if (factor != kFirst && factor != kSecond) return wasm_i32x4_splat(static_cast<int32_t>(factor));
   const uint32_t* words = kFactors[factor == kSecond];

@@ -1,5 +1,6 @@
-// Vectors of kLanes numbers in the compiler's vector extensions. Arithmetic (+ - * / & | ^ << >> < ?:) needs
-// no functions of an instruction set. An instruction set defines kLanes and then includes this file.
+// Vectors of kLanes numbers, written with the compiler's vector extensions. Arithmetic (+ - * / & | ^ << >> <
+// ?:) needs no functions from the instruction set. An instruction set defines kLanes and then includes this
+// file.
 #pragma once
 
 #include <stdint.h>
@@ -25,8 +26,8 @@ MTL_INLINE VFloat bits_to_float(VUint bits) { return (VFloat)bits; }
 MTL_INLINE VUint float_to_bits(VFloat value) { return (VUint)value; }
 MTL_INLINE VFloat select(VInt mask, VFloat yes, VFloat no) { return mask ? yes : no; }
 
-// Returns the lanes `order[0]`, `order[1]`, ... of `a` and `b`; numbers from kLanes on select lanes of `b`.
-// The order is constant, so compilers translate it to instructions.
+// Returns the lanes `order[0]`, `order[1]`, ... of `a` and `b`; indices from kLanes on select lanes of `b`.
+// The order must be constant, so that the compiler can translate it to instructions.
 template <typename Vector>
 MTL_INLINE Vector shuffle(Vector a, Vector b, VInt order) {
 #if defined(__clang__)

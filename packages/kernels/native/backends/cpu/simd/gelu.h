@@ -1,4 +1,4 @@
-// GELU and its derivative: the approximation with tanh, and the exact form with erf.
+// GELU and its derivative, both for the tanh approximation and for the exact form with erf.
 #pragma once
 
 #include "backends/cpu/simd/simd.h"
@@ -11,8 +11,8 @@ constexpr float kCubic = 0.044715f;
 constexpr float kInverseSqrt2 = 0.7071067811865476f;
 constexpr float kInverseSqrt2Pi = 0.3989422804014327f;
 
-// Returns e^-2u. Since 0.5 (1 + tanh u) = 1 / (1 + e^-2u), a single exponential suffices, without
-// cancellation in the tails.
+// Returns e^-2u, where u is the argument of the tanh. Because 0.5 (1 + tanh u) = 1 / (1 + e^-2u), a single
+// exponential suffices, without cancellation in the tails.
 MTL_INLINE VFloat negative_exponential(VFloat z) {
   return exponential(z * (-2.0f * kSqrt2OverPi - 2.0f * kSqrt2OverPi * kCubic * z * z));
 }
