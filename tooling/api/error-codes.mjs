@@ -47,7 +47,7 @@ function handedCode(node) {
   return isHanded ? node.text : undefined;
 }
 
-/** Returns the class whose constructor the given `super(...)` call runs. */
+/** Returns the name of the class whose constructor the given `super(...)` call runs. */
 function findBaseClass(node) {
   const owner = ts.findAncestor(node, ts.isClassDeclaration);
   return owner?.heritageClauses?.[0]?.types[0]?.expression.getText();

@@ -137,7 +137,7 @@ describe('test.mjs', () => {
     ],
     [['--required-engines', '/no/such/file'], '--required-engines /no/such/file names no file'],
   ])('%s: one error before anything is done, status 2', (words, message) => {
-    // needs a time limit, because a program that began to run tests would start itself again
+    // the process needs a time limit, because a program that began to run tests would start itself again
     const how = { encoding: 'utf8', timeout: 20_000 };
     const { status, stdout, stderr } = spawnSync(process.execPath, [script, ...words], how);
     expect(stderr).toBe(`error[MTL_FLAG_VALUE]: ${message}\n`);

@@ -162,7 +162,7 @@ const packages = files
   }));
 const manifests = new Map(packages.map((each) => [each.manifest.name, each]));
 /**
- * Returns the package that contains a file, which is the deepest folder above the file that has a
+ * Returns the package that contains the file `path`: the deepest folder above the file that has a
  * package.json.
  */
 const findPackage = (path) =>

@@ -58,7 +58,7 @@ function checkConflicts(path, text) {
     .flatMap((line, index) => (conflictMarker.test(line) ? [`${path}:${index + 1}: marker of a merge`] : []));
 }
 
-/** Returns a problem for each comment in the file that is wider than the formatter's lines. */
+/** Returns a problem for each comment that is wider than the formatter's lines. */
 function checkComments(path, text) {
   if (!wrappedPattern.test(path)) return [];
   return longComments(text).map(
@@ -67,7 +67,8 @@ function checkComments(path, text) {
 }
 
 /**
- * Returns a problem for each line in the file that spreads an object literal instead of writing its fields.
+ * Returns a problem for each line in the file that spreads an object literal, because the literal's fields
+ * could be written directly.
  */
 function checkSpreads(path, text) {
   if (!/\.(ts|mts|mjs|md)$/.test(path)) return [];
@@ -78,7 +79,7 @@ function checkSpreads(path, text) {
     );
 }
 
-/** Returns a problem for each function in the file that is too long for readers. */
+/** Returns a problem for each function that is too long for readers. */
 function checkFunctions(path, text) {
   return longFunctions(path, text).map(
     ({ line, name, lines, most }) => `${path}:${line}: ${name} has ${lines} lines, at most ${most}`,
@@ -86,8 +87,8 @@ function checkFunctions(path, text) {
 }
 
 /**
- * Returns a problem for each class in the file that owns memory, files or connections but cannot be declared
- * with `using`.
+ * Returns a problem for each class that owns memory, files or connections but cannot be declared with
+ * `using`.
  */
 function checkDisposables(path, text) {
   if (!/^packages\/[^/]+\/src\/.*\.ts$/.test(path) || path.startsWith('packages/cli/')) return [];

@@ -148,6 +148,6 @@ describe('the gates of the repository', () => {
     copy.git('rm', '--quiet', '--cached', 'packages/errors/README.md');
     rmSync(join(copy.directory, 'packages/errors/README.md'));
     expect(check().output).toContain('packages/errors: README.md is missing');
-    // takes seconds on two free cores, but minutes on busy cores
+    // the test takes seconds on two free cores, but minutes on busy cores
   }, 600_000);
 });

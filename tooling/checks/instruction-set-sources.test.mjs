@@ -5,7 +5,7 @@ import { expect, it } from 'vitest';
 import { parseInstructionSets } from '../native/instruction-sets.mjs';
 
 // The primitives of each instruction set are in a single file. Kernels use them only through
-// backends/cpu/isa/isa.h, and the loops in @mtl/comm use them only through their own isa/
+// backends/cpu/isa/isa.h, and the loops in @mtl/comm use them only through their own folder isa/
 
 const native = (path) => fileURLToPath(new URL(`../../packages/${path}/`, import.meta.url));
 const cpu = native('kernels/native/backends/cpu');

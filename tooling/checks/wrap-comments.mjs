@@ -53,7 +53,7 @@ function parse(line) {
   };
 }
 
-/** Returns the indentation of further lines that continue a line's paragraph. */
+/** Returns the indentation of the lines that continue a line's paragraph. */
 function continuation({ indentation, text }) {
   const item = listItem.exec(text);
   if (item !== null) return indentation + item[0].length;

@@ -17,7 +17,7 @@ bootstrap(['build', 'build:native']);
 if (!args.includes('--emulation')) bootstrap(['build:cuda']);
 const options = { cwd: root, env: toolEnvironment(), stdio: 'inherit' };
 const results = ['kernels', 'bench'].map((stage) => {
-  // arguments after -- go to the second benchmark, such as models and steps
+  // arguments after --, such as models and steps, go to the second benchmark
   const script = [
     join(root, 'tooling/cuda/run-on-gpu.mjs'),
     stage,

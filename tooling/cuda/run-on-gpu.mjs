@@ -96,7 +96,7 @@ mkdirSync(out, { recursive: true });
 
 process.env.NO_COLOR = '1'; // no colours, since the output is kept as a log
 const kernels = join(root, 'packages/kernels');
-// through the python3 on PATH, the cuBLASLt and NCCL of the peer's PyTorch are found
+// the cuBLASLt and NCCL of the peer's PyTorch are found through the python3 on PATH
 const { MTL_PEER_PYTHON } = process.env;
 if (MTL_PEER_PYTHON?.includes('/')) {
   process.env.MTL_PEER_PYTHON = resolve(MTL_PEER_PYTHON);

@@ -20,8 +20,8 @@ function run(command, args) {
 
 /**
  * Returns the shared libraries that programs and addons need, directly or indirectly, except the C library. A
- * library has a name, a file, and a mark that is true for a library of the compiler. Of such a library, a
- * machine may have a newer version.
+ * library has a name, a file, and a flag that is true for the compiler's libraries. A machine may have newer
+ * versions of the compiler's libraries.
  * @throws Error if a library is missing on this machine
  */
 export function neededLibraries(files) {

@@ -42,7 +42,7 @@ export function listStages({ root, out, emulation, only, sanitizer, benchArgumen
           out,
           ...(emulation ? ['--dry-run'] : []),
         ],
-        // a little less than the step's limit, so that the step can still write its table
+        // the program gets a little less than the step's limit, so that it can still write its table
         limited: (seconds) => ['--seconds', String(Math.ceil(0.95 * seconds))],
       },
     ],

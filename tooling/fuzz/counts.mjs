@@ -144,7 +144,7 @@ function placesInText(text) {
 
 /** The number of bytes in the argument of each pickle opcode whose argument has a fixed size. */
 const fixedArguments = { 128: 1, 149: 8, 75: 1, 77: 2, 74: 4, 71: 8, 104: 1, 106: 4, 113: 1, 114: 4 };
-/** The number of bytes in the length with which the argument of these opcodes begins. */
+/** For each opcode whose argument begins with its length, the number of bytes that store this length. */
 const lengths = { 138: 1, 139: 4, 88: 4, 140: 1, 141: 8, 85: 1, 84: 4, 66: 4, 67: 1, 142: 8 };
 const integerOpcodes = new Set([0x4b, 0x4d, 0x4a]);
 

@@ -14,7 +14,7 @@ const numberPattern = String.raw`[-+]?\d[\d,]*(?:\.\d+)?(?:[eE][-+]?\d+)?`;
 const isMarked = (part, mark) => new RegExp(`^${mark}${numberPattern}$`).test(part);
 const asNumber = (text) => Number(text.replaceAll(',', ''));
 
-/** Returns a function that returns true if a printed line matches the guide's line `shown`. */
+/** Returns a predicate: true if a printed line matches the guide's line `shown`. */
 function lineMatcher(shown) {
   const approximate = [];
   const source = shown

@@ -1,7 +1,10 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
-/** The possible paths of the list: in the package that is being built, and in a checkout. */
+/**
+ * The paths at which the list of instruction sets may be: in the package that is being built, and in a
+ * checkout.
+ */
 const lists = [
   'native/backends/cpu/isa/sets.cmake',
   fileURLToPath(new URL('../../packages/kernels/native/backends/cpu/isa/sets.cmake', import.meta.url)),

@@ -215,7 +215,7 @@ export async function buildNative({ directory, args, command = 'build-native.mjs
     `-DCMAKE_PROJECT_INCLUDE=${writeLinkAside(buildDirectory)}`,
     ...options,
   ]);
-  // print CMake's messages about optional parts, for example about an engine that is not built
+  // prints CMake's messages about optional parts, for example about an engine that is not built
   for (const [, line] of output.matchAll(/^-- (\w+ (?:engine|library): .*)$/gm)) console.log(line);
   const build = ['--build', buildDirectory, '--parallel', String(availableParallelism())];
   await runBuild(

@@ -66,7 +66,7 @@ export const locateTarball = ({ name, version }, directory) =>
 
 /**
  * Packs every published package into `directory`, as a release does. Returns the paths of the tarballs by
- * package name. A build without declarations is an error unless `hasTypes` is false.
+ * package name. Throws if a package was built without declarations, unless `hasTypes` is false.
  */
 export function packPackages(directory, { hasTypes = true } = {}) {
   mkdirSync(directory, { recursive: true });
@@ -122,8 +122,8 @@ const listPlatformPackages = (names, packages = publishedPackages()) =>
 
 /**
  * Installs the package `name` into an empty folder, as a user's npm would. This repository's packages on
- * which it depends are installed from their tarballs, and all others from the registry or npm's cache; no
- * install script runs. Platform packages are installed too unless `withPlatform` is false.
+ * which it depends are installed from their tarballs, and all other packages from the registry or npm's
+ * cache; no install script runs. Platform packages are installed too unless `withPlatform` is false.
  */
 export async function installPackage({ name, tarballs, directory, withPlatform = true }) {
   mkdirSync(directory, { recursive: true });

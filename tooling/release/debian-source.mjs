@@ -42,8 +42,8 @@ function aptOptions({ directory, release }) {
 /**
  * Downloads the sources of a Debian package with Debian's patches, and unpacks them below `directory`, unless
  * they are already there. apt verifies them with the signed index. `release` may be newer than the release on
- * which the sources are compiled: the glibc of the latter determines on which machines the result runs.
- * Returns the folder and the version.
+ * which the sources are compiled, because only the glibc of the compiling release determines on which
+ * machines the result runs. Returns the folder and the version.
  */
 export function debianSource({ name, directory, release = 'trixie' }) {
   const unpacked = join(directory, name);

@@ -64,7 +64,7 @@ function raiseVersions() {
     ...[...platformFolders(root), ...portableFolders(root)].map(({ manifest }) => manifest),
   ];
   const versions = manifests.map(({ version }) => version);
-  // set in a GitHub workflow that a tag has started
+  // the tag is defined only in a GitHub workflow that a tag has started
   const tag = process.env.GITHUB_REF_TYPE === 'tag' ? process.env.GITHUB_REF_NAME : undefined;
   const problems = versionProblems({ versions, tag });
   if (problems.length > 0) throw new Error(problems.join('\n'));

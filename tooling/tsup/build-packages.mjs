@@ -29,7 +29,7 @@ const findConfig = (folder) =>
 const readJson = (path) => JSON.parse(readFileSync(path, 'utf8'));
 
 /**
- * The beginning of the name of the folder in which a package is built; the process id follows. The folder is
+ * The prefix of the name of the folder in which a package is built; the process id follows. The folder is
  * next to dist/, so that relative paths in source maps stay valid.
  */
 const asideName = 'dist-aside-';
@@ -80,8 +80,9 @@ function digestOutputs(folder, isWanted, superseded = {}) {
 const isCode = (path) => !isDeclaration(path);
 
 /**
- * Returns the packages and apps that tsup builds, lower ones first, as { name, folder, inputs }. `inputs` is
- * a digest of the sources, including the lower packages' sources.
+ * Returns the packages and apps that tsup builds, as { name, folder, inputs }. A package comes after the
+ * packages on which it depends. `inputs` is a digest of the sources, including the sources of these lower
+ * packages.
  */
 function listPackages(root) {
   const folders = ['packages', 'apps'].flatMap((kind) =>

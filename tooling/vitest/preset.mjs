@@ -29,7 +29,7 @@ export const shared = { isolate: false };
 
 /**
  * A preset for packages with some test files that count tensors or memory, stub modules or change their
- * environment. Each of these files runs in a separate process; the others run as with `shared`.
+ * environment. Each of these files runs in a separate process; all remaining files run as with `shared`.
  *
  * @param {readonly string[]} counting patterns of the files with a separate process
  * @param {object} test additional settings for the package's tests, as for `library`
@@ -78,10 +78,11 @@ export function library(test = {}) {
       testTimeout: 120_000,
       hookTimeout: 120_000,
       expect: { poll: { timeout: 60_000 } },
-      // set because a training run would otherwise choose its number of threads by the load of other programs
+      // this variable is set because a training run would otherwise choose its number of threads by the load
+      // of other programs
       env: { MTL_FREE_CORES: 'all' },
-      // set here, because an `outputFile` on the command line would not replace the path given with this
-      // reporter
+      // the path is set here, because an `outputFile` on the command line would not replace the path given
+      // with this reporter
       reporters: [
         'default',
         ['json', { outputFile: process.env.MTL_TEST_REPORT ?? 'build/test-results.json' }],

@@ -1,9 +1,9 @@
 #!/usr/bin/env node
 /**
- * Trains a GPT: a decoder that learns to predict the next token. With `mtl run --nproc-per-node 4 gpt-train`,
- * four processes run this program. Each process holds its part of the model, reads its part of the data, and
- * takes every step together with the other processes. `mtl train gpt` runs the same code. This program is for
- * readers who want to see or change it.
+ * Trains a GPT: a decoder that learns to predict the next token. Started with `mtl run --nproc-per-node 4
+ * gpt-train`, this program runs in four processes. Each process holds its part of the model, reads its part
+ * of the data, and takes every step together with the other processes. `mtl train gpt` runs the same code;
+ * this program is for readers who want to see or change it.
  */
 import { planning } from '@mtl/planning';
 import {
@@ -18,7 +18,9 @@ import {
   trainingProfiler,
 } from '@mtl/runs';
 
-/** Opens the run and trains its model. Every rank calls this after the processes have found each other. */
+/**
+ * Trains the model of an opened run. Every rank calls this once the processes are connected to each other.
+ */
 async function trainGpt(run: OpenedRun): Promise<void> {
   // World and mesh: `run.world` contains the job's processes; it is undefined for a single process.
   // `run.processes` contains this process's coordinates in the tp x dp x pp mesh, and its process groups. The
@@ -38,7 +40,7 @@ async function trainGpt(run: OpenedRun): Promise<void> {
   const profiler = trainingProfiler(run);
   const part = buildStages(run, { model, recorder: profiler });
 
-  // Optimizer: AdamW or Muon. It updates parameters that are held by stores. A store owns the memory of its
+  // Optimizer: AdamW or Muon. It updates the parameters in the stores. A store owns the memory for its
   // parameters and gradients, replicated or sharded over dp, and reduces the gradients.
   const optimizer = createOptimizer(run, { part });
 

@@ -3,8 +3,8 @@ import type { Parameter } from './parameter.js';
 import { philox, siteKey } from './random.js';
 
 /**
- * A rectangle of the complete tensor, which is viewed as a matrix. The rectangle's values are contiguous in
- * this process's slice.
+ * A rectangle within the complete tensor, where the tensor is viewed as a matrix. The rectangle's values are
+ * contiguous in this process's slice.
  */
 interface Rectangle {
   /** The position in the slice where the rectangle begins, in elements. */
@@ -80,7 +80,8 @@ export function initializeParameter(parameter: Parameter, target: Tensor, seed: 
       target.zero();
       return;
     case 'ones':
-      // a normal distribution with deviation 0 fills a constant into any dtype, without an array on the host
+      // with standard deviation 0, `normal` writes the constant 1 into a tensor of any dtype, without an
+      // array on the host
       normal(parameter, target, { mean: 1, standardDeviation: 0, seed });
       return;
     case 'normal':

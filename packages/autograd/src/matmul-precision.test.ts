@@ -95,7 +95,7 @@ const operations: Readonly<Record<string, Operation>> = {
   },
 };
 
-/** Runs the given operation and its backward pass with `precisions` for its weights. */
+/** Runs `operation` forward and backward, using `precisions` to compute the matmuls of its weights. */
 function compute(operation: Operation, precisions: readonly (MatmulPrecision | undefined)[], scale = 1) {
   const weight = parameter('weight', [outputs, inputs]);
   const second = parameter('second', [inputs, outputs]);

@@ -89,7 +89,7 @@ export interface MatmulPrecision {
   readonly state?: readonly PrecisionState[] | undefined;
 }
 
-/** A precision that computes in the dtype of the operands, with sums in float32. */
+/** A precision that computes in the dtype of the operands, and sums in float32. */
 export const plainPrecision: MatmulPrecision = {
   forward: ({ output, input, weight, bias }) =>
     matmul({ output, left: input, right: weight, transposeRight: true, bias }),

@@ -58,7 +58,7 @@ describe('Parameter', () => {
     expect(partialOver({ placement: { sharded: { tp: 0 }, rows: ['tp'] } })).toEqual([]);
     // the parameter is a tied embedding, used on the first and the last stage
     expect(partialOver({ placement: { sharded: { tp: 0 }, stages: 'ends' } })).toEqual(['pp']);
-    // the gradients of all parameters are summed over these axes in any case
+    // the gradients of all parameters are summed over cp, dp and edp in any case
     expect(partialOver({ placement: { rows: ['cp', 'dp'] } })).toEqual([]);
     expect(partialOver({ placement: { view: 'expert', rows: ['edp', 'etp'] } })).toEqual(['etp']);
   });

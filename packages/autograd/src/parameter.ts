@@ -47,13 +47,13 @@ export interface ParameterOptions {
   readonly matrices?: readonly (readonly Slice[])[];
   /**
    * True if the parameter has a row for each vocabulary entry, as the word embedding and the output layer
-   * have. Both may have a separate learning rate. Default: false.
+   * have. Such parameters may have a separate learning rate. Default: false.
    */
   readonly isVocabularyTable?: boolean;
   /**
-   * True for a buffer: a state of the model that is not trained by gradients. An example is an expert bias,
-   * which depends on the loads of experts. A buffer is frozen from the start and always float32. Default:
-   * false.
+   * True for a buffer: a state of the model that is not trained by gradients, such as an expert bias, which
+   * is computed from how many tokens each expert receives. A buffer is frozen from the start and always
+   * float32. Default: false.
    */
   readonly isBuffer?: boolean;
 }
@@ -141,14 +141,14 @@ export class Parameter {
   }
 
   /**
-   * Attaches a state of the complete parameter. It must be the same on all ranks with a slice of the
-   * parameter.
+   * Attaches a state of the complete parameter. All ranks with a slice of the parameter must keep equal
+   * states.
    */
   attach(state: PrecisionState): void {
     this.#states.push(state);
   }
 
-  /** Sets the object that computes the matmuls with this parameter, from the next pass on. */
+  /** Sets the object that computes the matmuls with this parameter, from the next forward pass on. */
   computeWith(precision: MatmulPrecision): void {
     this.#precision = precision;
   }
@@ -220,8 +220,8 @@ export class Parameter {
 
   /**
    * Returns the main gradient for an operation that can either overwrite it or add to it. For the first use
-   * after `markGradientClear`, `accumulate` is false. The operation then overwrites the zeros, which saves
-   * reading memory.
+   * after `markGradientClear`, `accumulate` is false. The operation then overwrites the zeros without reading
+   * them.
    */
   takeMainGradient(): { readonly gradient: Tensor; readonly accumulate: boolean } {
     const accumulate = !this.#isGradientClear;
@@ -241,8 +241,8 @@ export class Parameter {
   }
 
   /**
-   * Uses `tensor` (usually a view of a flat buffer) as the values. The caller still owns the tensor and must
-   * dispose of it.
+   * Uses `tensor` (usually a view of a flat buffer) as the parameter's values. The caller still owns the
+   * tensor and must dispose of it.
    */
   assignData(tensor: Tensor): void {
     this.#checkShape(tensor);
@@ -251,7 +251,7 @@ export class Parameter {
 
   /**
    * Marks the values as absent or in transfer. The next read of `data` first calls `wait`. If `wait` throws,
-   * the following read calls it again. `undefined` marks the values as present.
+   * the following read calls it again. `undefined` marks the values as available.
    */
   deferData(wait: (() => void) | undefined): void {
     this.#waitForData = wait;
@@ -338,7 +338,10 @@ export interface ParameterDomain {
   readonly parameters: readonly Parameter[];
 }
 
-/** Groups a model's parameters into domains, in order. Returns one empty domain for an empty list. */
+/**
+ * Groups a model's parameters into domains. The parameters of a domain keep their order. Returns one empty
+ * domain for an empty list.
+ */
 export function listDomains(parameters: readonly Parameter[]): readonly ParameterDomain[] {
   const domains = (Object.keys(meshViews) as MeshView[]).map((view) => ({
     view,
@@ -347,7 +350,7 @@ export function listDomains(parameters: readonly Parameter[]): readonly Paramete
   return parameters.length === 0 ? domains.slice(0, 1) : domains.filter((each) => each.parameters.length > 0);
 }
 
-/** A range of elements [start, end) in this rank's shard of a parameter, with a factor for the elements. */
+/** A range of elements [start, end) in this rank's shard of a parameter, and a factor for these elements. */
 export interface ScaledPart {
   readonly parameter: Parameter;
   readonly start: number;

@@ -30,11 +30,11 @@ export interface BackwardCall {
 export interface TapeNode {
   readonly name: string;
   readonly inputs: readonly Variable[];
-  /** The parameters to whose main gradients the weight half adds. */
+  /** The parameters whose main gradients the weight half of backward adds to. */
   readonly parameters: readonly Parameter[];
   /** True if the operation has a weight half. Default: true if the operation has parameters. */
   readonly hasWeightPart?: boolean;
-  /** The tensors that backward needs; released when the node is done. */
+  /** The tensors that backward needs. They are released when the node is done. */
   readonly saved: readonly { release(): void }[];
   /**
    * True if the gradients from `backward` already include `accumulated`. Otherwise the tape adds
@@ -152,9 +152,9 @@ export class Tape {
   }
 
   /**
-   * Makes `loss` a further root of backward. The loss may be in the middle of a model, such as a router's
-   * loss. Its gradient is added at the same point in backward. If the layer is recomputed, the gradient is
-   * added during the recomputation.
+   * Makes `loss` an additional root of backward. The loss may be in the middle of a model, such as a router's
+   * loss. Its gradient is added at the corresponding point of backward. If the layer is recomputed, the
+   * gradient is added during the recomputation.
    */
   addLoss(loss: Variable): void {
     if (this.recording) this.#losses.add(loss);
@@ -179,8 +179,8 @@ export class Tape {
   }
 
   /**
-   * Runs `body`, which must compute only with the parameters of a single unit. The parameters' values are
-   * present during `body`, and again when either half of backward runs its operations.
+   * Runs `body`, which must compute only with the parameters of a single unit. The parameters' values are in
+   * memory during `body`, and again when either half of backward runs its operations.
    */
   within<T>(unit: ParameterUnit, body: () => T): T {
     unit.acquire();
@@ -376,8 +376,8 @@ export class Tape {
 }
 
 /**
- * Returns a recipe that first makes the values of its unit present, because the consumer may belong to
- * another unit.
+ * Returns a recipe that first brings the parameter values of its unit into memory, because the consumer may
+ * belong to a different unit than the recipe.
  */
 function withUnit({ dependencies, compute }: Recipe, unit: ParameterUnit | undefined): Recipe {
   if (unit === undefined) return { dependencies, compute };

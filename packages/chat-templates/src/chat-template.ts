@@ -11,7 +11,7 @@ interface ChatTemplateOptions {
    * and `lstrip_blocks`.
    */
   readonly text: string;
-  /** The name of the template in messages, which is the file from which the template was read. */
+  /** The name of the template in messages: the path of the file from which the template was read. */
   readonly name: string;
   /** Texts of `bos_token`, `eos_token` and so on. */
   readonly specialTokens?: Readonly<Record<string, string>> | undefined;
@@ -42,7 +42,7 @@ export interface RenderedConversation {
   readonly marked: readonly TextSpan[] | undefined;
 }
 
-// characters for private use, which hardly any text contains
+// private-use characters of Unicode, which hardly any text contains
 const startMark = '\uE0F0';
 const endMark = '\uE0F1';
 
@@ -190,7 +190,7 @@ export class ChatTemplate {
   }
 }
 
-/** Returns the contents that are lists, and the parts in these lists. */
+/** Returns the messages' contents that are lists, and the parts in these lists. */
 function contentParts(messages: Value): ReadonlySet<object> {
   const contents = (messages as readonly Value[]).flatMap((message) => {
     const content = message instanceof Dict ? message.get('content') : undefined;

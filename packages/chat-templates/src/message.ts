@@ -1,6 +1,6 @@
 /**
- * A message with all the fields that the file gives it, because chat templates may read any field.
- * `readConversations` describes the values of the fields.
+ * A message with all the fields that the conversation file gives it, because chat templates may read any
+ * field. `readConversations` describes the values of the fields.
  */
 export interface ChatMessage {
   /** `system`, `user`, `assistant`, `tool`, or another role of the chat template. */

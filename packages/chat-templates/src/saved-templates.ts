@@ -77,7 +77,9 @@ const opened = (template: TemplateText, toolUse?: TemplateText): SavedTemplates 
     }),
 });
 
-/** Returns the templates that are separate files, by name. The name of chat_template.jinja is `default`. */
+/**
+ * Returns the templates that are separate files, keyed by name. The name of chat_template.jinja is `default`.
+ */
 function templateFiles(directory: string): ReadonlyMap<string, TemplateText> {
   const folder = join(directory, 'additional_chat_templates');
   const others =
@@ -93,7 +95,7 @@ function templateFiles(directory: string): ReadonlyMap<string, TemplateText> {
   );
 }
 
-/** Returns the templates of a list in tokenizer_config.json, by their names. */
+/** Returns the templates of a list in tokenizer_config.json, keyed by name. */
 function listedTemplates(templates: unknown, where: string): ReadonlyMap<string, TemplateText> {
   const list = (Array.isArray(templates) ? templates : []) as ({
     name?: unknown;
@@ -119,7 +121,7 @@ function used(templates: ReadonlyMap<string, TemplateText>, where: string): Save
   });
 }
 
-/** Returns the strings of special tokens, by names such as `bos_token`, from the files of a folder. */
+/** Returns the strings of special tokens from the files of a folder, keyed by names such as `bos_token`. */
 function savedTokens(directory: string): Readonly<Record<string, string>> {
   const stated = ['tokenizer_config.json', 'special_tokens_map.json'].flatMap((name) =>
     Object.entries(settingsIn(directory, name)),
@@ -132,7 +134,7 @@ function savedTokens(directory: string): Readonly<Record<string, string>> {
   );
 }
 
-/** Returns the settings in a JSON file; none if the file does not exist. */
+/** Returns the settings in a JSON file; an empty object if the file does not exist. */
 function settingsIn(directory: string, name: string): Readonly<Record<string, unknown>> {
   const path = join(directory, name);
   if (!existsSync(path)) return {};

@@ -7,13 +7,13 @@ export interface TextArguments {
   readonly text: string;
   /** The parsed text. */
   readonly value: JsonValue;
-  /** The index of these arguments among all the arguments in the messages that are JSON strings. */
+  /** The index of these arguments among all arguments that the messages give as JSON strings. */
   readonly index: number;
 }
 
 /**
- * Replaces the arguments of every call whose arguments are a JSON string with an object. Returns undefined if
- * there are no such calls.
+ * Replaces the arguments of every call whose arguments are a JSON string, using the result of `replace`.
+ * Returns undefined if there are no such calls.
  */
 export function replaceTextArguments(
   messages: readonly ChatMessage[],

@@ -6,8 +6,8 @@ import { newProgram } from './new-program.js';
 type Name = keyof typeof summaries;
 
 /**
- * The modules of commands. A module is imported only when its command is used, because importing all takes
- * half a second.
+ * The modules of commands. A module is imported only when its command is used, because importing all modules
+ * takes half a second.
  */
 const commands: Readonly<Record<Name, () => Promise<Command>>> = {
   train: async () => (await import('./commands/train.js')).trainCommand(),

@@ -30,7 +30,7 @@ export async function runMtl(argv: readonly string[]): Promise<number> {
   }
 }
 
-/** Runs the command and returns the exit status for its error. */
+/** Runs the command. If it fails, prints the error and returns the exit status for it. */
 async function runCommand(argv: readonly string[]): Promise<number> {
   try {
     const words = argv[0] === 'run' ? ['run', ...withDashes(argv.slice(1))] : [...argv];

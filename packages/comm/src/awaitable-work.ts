@@ -28,7 +28,7 @@ export abstract class AwaitableWork implements Work {
 }
 
 export interface CallbackWorkOptions {
-  /** Called by every `wait`. Default: `wait` returns at once. */
+  /** Called by every `wait`. Default: `wait` returns immediately. */
   readonly wait?: () => void;
   /** Returns true when the result is ready. Default: the result is ready from the start. */
   readonly isDone?: () => boolean;

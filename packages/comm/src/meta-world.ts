@@ -65,7 +65,7 @@ export interface MetaOperation {
   readonly sentBytes: number;
   /** True if the operation's tensors are on a device, not in host memory. */
   readonly isOnDevice: boolean;
-  /** The position in the group of the rank with which a message is exchanged. */
+  /** The peer of a message, as a position in the group. */
   readonly peer?: number;
 }
 
@@ -79,10 +79,10 @@ interface MetaGroupOptions extends CheckedGroupOptions {
 }
 
 /**
- * A group in which only this rank exists. Operations are checked as in every group, counted, and finished at
- * once, because tensors on device `meta` have no values to send. Tensors in host memory, with which ranks
- * agree on values, are combined as if all ranks had the values of this rank. A message from another rank has
- * unknown contents, so receiving it is an error (CommunicationError `MTL_META`).
+ * A group in which only this rank exists. Operations are checked as in every group, counted, and finished
+ * immediately, because tensors on device `meta` have no values to send. Tensors in host memory, with which
+ * ranks agree on values, are combined as if all ranks had the values of this rank. A message from another
+ * rank has unknown contents, so receiving it is an error (CommunicationError `MTL_META`).
  */
 class MetaGroup extends CheckedGroup {
   readonly engine = 'meta';

@@ -51,18 +51,20 @@ export interface AllToAllOptions {
   readonly output: Tensor;
   readonly input: Tensor;
   /**
-   * The number of rows of `input` (first dimension) for each member, by position in the group. Default: the
-   * same number for each member. `inputSplits` and `outputSplits` correspond to input_split_sizes and
+   * How many rows (first dimension) of `input` each member gets, by position in the group. Default: the same
+   * number for each member. `inputSplits` and `outputSplits` correspond to input_split_sizes and
    * output_split_sizes of PyTorch's `all_to_all_single`.
    */
   readonly inputSplits?: readonly number[] | undefined;
-  /** The number of rows of `output` from each member; only with `inputSplits`. */
+  /**
+   * How many rows of `output` come from each member, by position in the group. Given only with `inputSplits`.
+   */
   readonly outputSplits?: readonly number[] | undefined;
 }
 
 export interface OperationCount {
   readonly calls: number;
-  /** The number of bytes that this rank has sent to other ranks, counted at their transfer. */
+  /** How many bytes this rank has sent to other ranks, counted when they are transferred. */
   readonly sentBytes: number;
   /** The seconds for which this rank's main thread has been blocked in `wait`. */
   readonly waitedSeconds: number;
@@ -73,8 +75,8 @@ export interface OperationCount {
  * starts an operation, or starts it with a different size or dtype, all members get a CommunicationError. The
  * timing does not affect the bits of results.
  *
- * Operations start at once and return a `Work`. A group runs them in the order of their starts. Errors that a
- * single rank can detect (in shapes, dtypes or ranks) are thrown at the start as UsageError.
+ * Operations start immediately and return a `Work`. A group runs them in the order of their starts. Errors
+ * that a single rank can detect (in shapes, dtypes or ranks) are thrown at the start as UsageError.
  */
 export interface ProcessGroup {
   readonly name: string;
@@ -123,7 +125,10 @@ export interface ProcessGroup {
   /** Waits for all members. A barrier is done when every member has started it. */
   barrier(): Work;
 
-  /** Returns the counts of this rank's operations, by kind. */
+  /**
+   * Returns, for each kind of operation, how often this rank has started it, how many bytes it has sent, and
+   * how long it has waited.
+   */
   statistics(): Readonly<Record<CommunicationOperation, OperationCount>>;
   /** Releases the group's resources; a second call does nothing. */
   close(): void;

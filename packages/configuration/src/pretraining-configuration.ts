@@ -75,7 +75,7 @@ export interface TrainingConfiguration
   readonly recompute: Recomputation;
 }
 
-/** The settings of Muon, with the names in @mtl/optimizer's options. */
+/** The settings for Muon, under the same names as in @mtl/optimizer's options. */
 export interface MuonConfiguration extends Omit<MuonOptions, 'dtype'> {
   /**
    * The dtype of matmuls in the Newton-Schulz iteration. Undefined: determined by the model's precision and
@@ -100,7 +100,7 @@ export interface OptimizerConfiguration extends FlagValues<typeof optimizerFlags
   >;
   /** Muon's settings for the matrices of hidden layers; undefined: AdamW is used for all parameters. */
   readonly muon?: MuonConfiguration;
-  /** The precisions of states of a precision-aware optimizer; undefined: all are fp32. */
+  /** The precisions of a precision-aware optimizer's states; undefined: all states are fp32. */
   readonly statePrecision?: StatePrecision;
   readonly lossScale: LossScalerOptions;
 }
@@ -123,7 +123,7 @@ export type TokenizerConfiguration = TokenizerOptions;
 /** The conversations for fine-tuning. */
 export interface ConversationConfiguration extends ConversationFiles {
   /**
-   * The number of consecutive evaluations without a lower validation loss after which training ends. Absent:
+   * Training ends after this number of consecutive evaluations without a lower validation loss. Absent:
    * training never ends early.
    */
   readonly patience?: number;
@@ -167,8 +167,9 @@ export interface CheckpointConfiguration extends FlagValues<typeof checkpointFla
   readonly loadOptimizer: boolean;
   readonly loadRng: boolean;
   /**
-   * The values to use if learning rates, schedule or weight decay differ from the checkpoint: `same` rejects
-   * a difference, `override` uses the flags, and `checkpoint` uses the checkpoint's values.
+   * The values to use if the learning rates, schedule or weight decay of the flags differ from the values in
+   * the checkpoint: `same` rejects a difference, `override` uses the flags, and `checkpoint` uses the
+   * checkpoint's values.
    */
   readonly schedule: 'same' | 'override' | 'checkpoint';
 }

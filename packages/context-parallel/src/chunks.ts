@@ -47,14 +47,17 @@ export interface Chunks extends RowOrder {
    */
   statisticsShape(numHeads: number): readonly number[];
   /**
-   * Returns false if the masks of a call hide all keys of the one chunk from all queries of the other chunk.
+   * Returns false if the masks of a call hide all keys of chunk `pair.keys` from all queries of chunk
+   * `pair.queries`.
    */
   mayBeSeen(call: AttendedCall, pair: ChunkPair): boolean;
-  /** Returns the attention options for the queries of the one chunk and the keys of the other chunk. */
+  /**
+   * Returns the attention options for the queries of chunk `pair.queries` and the keys of chunk `pair.keys`.
+   */
   optionsOfPair(call: AttendedCall, pair: ChunkPair): AttentionOptions;
   /**
-   * Returns the attention options for the queries of a chunk and the first rows of all keys in sequence
-   * order.
+   * Returns the attention options for the queries of a chunk and the first `numRows` rows of all keys in
+   * sequence order.
    */
   optionsOfAll(
     call: AttendedCall,

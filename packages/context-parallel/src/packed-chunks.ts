@@ -13,8 +13,8 @@ import { type ChunkPair, type Chunks, chunkOptions, type RowOrder } from './chun
 import type { AttendedCall } from './context-attention.js';
 
 /**
- * Copies values to the device like `Tensor.from`. Passes that are launched again with changed values provide
- * this function.
+ * Copies values to the device like `Tensor.from`. Recorded passes, which are launched again with changed
+ * values, provide this function.
  */
 export type Upload = (values: TypedArray, options: Parameters<typeof Tensor.from>[1]) => Tensor;
 
@@ -147,18 +147,18 @@ export type SampleSpan = readonly [start: number, end: number];
 export interface PackedParts extends Omit<PackedRowsOfProcesses, 'perProcess'> {
   /** c: the number of rows in every chunk; rows after the last sample belong to no sample. */
   readonly chunkSize: number;
-  /** The section of each sample in every chunk. */
+  /** `parts[chunk][sample]` is the section of the sample that the chunk contains. */
   readonly parts: ReadonlyArray<readonly SampleSpan[]>;
   /** Returns the chunks of a process, in the order of its rows. */
   readonly ofRank: (rank: number) => readonly number[];
-  /** The number of each sample, from which random masks are computed. */
+  /** The number that identifies each sample. Random masks are computed from it. */
   readonly sampleNumbers: readonly bigint[];
 }
 
 /** The rows of the samples in one chunk, or of all samples. */
 interface Ranges {
   readonly lengths: readonly number[];
-  /** An upper bound of the number of rows of one part. */
+  /** An upper bound for the number of rows in one part. */
   readonly longest: number;
   /** int32 [N + 1]: the first row of each sample's part. */
   readonly starts: Tensor;

@@ -5,9 +5,9 @@ import type { Slice } from '@mtl/layout';
 import { type Chunks, chunkOptions } from './chunks.js';
 
 /**
- * Returns the indices of the two chunks of a sequence that a process owns. If n processes share a sequence,
- * it has `2 * n` equal chunks, and each process owns one chunk from each end, so that causal attention is the
- * same amount of work for all processes (zigzag).
+ * Returns the indices of the two chunks of a sequence that a process owns. If a sequence is sharded over n
+ * processes, it has `2 * n` equal chunks, and each process owns one chunk from each end, so that causal
+ * attention is the same amount of work for all processes (zigzag).
  */
 export const chunksOfRank = (rank: number, size: number): readonly [number, number] => [
   rank,

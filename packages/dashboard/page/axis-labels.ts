@@ -15,7 +15,7 @@ const countSteps = Array.from(
 
 export const stepsOfAxis = (axis: Axis): number[] => (axis === 'seconds' ? secondSteps : countSteps);
 
-/** Returns the label of a mark on the axis. */
+/** Returns the label for a mark at `value` on the axis. */
 export function formatMark(axis: Axis, value: number, greatest: number): string {
   if (axis === 'tokens') return formatCount(value);
   if (axis === 'iteration') return greatest >= 1e5 ? formatCount(value) : formatNumber(value);

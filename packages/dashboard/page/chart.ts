@@ -36,7 +36,7 @@ interface Line {
 
 const height = 222;
 
-/** A chart of one metric, with the curves of several runs. */
+/** A chart of one metric. It shows the curves of several runs. */
 export class Chart {
   readonly panel: HTMLElement;
   readonly #kind: ChartKind;
@@ -220,7 +220,7 @@ export class Chart {
     );
   }
 
-  /** Returns the label of a run's companion metric at position `x` (default: the last position). */
+  /** Returns the label of a run's companion metric at position `x`. Default: the last position. */
   #companionText(id: string, x = Infinity): string {
     const { companion } = this.#kind;
     const series = this.#curves.find((curve) => curve.id === id)?.companion;
@@ -239,7 +239,7 @@ export class Chart {
     if (least === null || most === null) return this.#isLogarithmic ? [0.1, 1] : [0, 1];
     this.#beyond.textContent = '';
     if (this.#isLogarithmic) {
-      // adds a twentieth of the height above and below
+      // adds a margin of a twentieth of the height above and below the values
       const margin = (most / least) ** 0.05 * (most === least ? 1.1 : 1);
       return [least / margin, most * margin];
     }
@@ -249,8 +249,8 @@ export class Chart {
   }
 
   /**
-   * Returns the limits of the values within the shown range. With the typical scale, these are limits of most
-   * values.
+   * Returns the limits of the values within the shown range. With the typical scale, most values are within
+   * these limits.
    */
   #limits(all: Limits): Limits {
     const { scale, range } = this.#state.view;

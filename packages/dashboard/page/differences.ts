@@ -83,7 +83,7 @@ function showTable(
   );
 }
 
-/** The key of a switch that is off. A missing switch means the same. */
+/** The comparison `key` of a switch that is off. A missing switch means the same. */
 const off = 'false';
 
 const withoutRecord: ComparableOfRun = { isResolved: true, flags: {}, conditions: {} };

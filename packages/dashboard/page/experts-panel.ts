@@ -12,7 +12,7 @@ const routerLosses = [
 ].map(findChartKind);
 
 export interface ShownExperts {
-  /** The number of the layer that the user chose; undefined before a choice. */
+  /** The index of the layer that the user chose; undefined before a choice. */
   readonly layer: number | undefined;
   /** The curves of the run, by name. */
   readonly series: Readonly<Record<string, Series>>;

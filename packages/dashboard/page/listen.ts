@@ -37,8 +37,8 @@ export function listenWhileVisible({ page, open, look, onRuns }: Listening): voi
   };
   const update = (): void => {
     if (page.hidden) {
-      // a page that was opened in the background does not know the runs yet, so it requests the runs at once
-      // for the title of its tab
+      // a page that was opened in the background does not know the runs yet, so it requests the runs
+      // immediately for the title of its tab
       const knowsRuns = stream !== undefined;
       stream?.close();
       stream = undefined;

@@ -6,8 +6,8 @@ const columns = ['Rank', 'Host', 'Step', 'Computing', 'Waiting', 'Peak memory', 
 const isNumber = (column: number): boolean => column > 1 && column < 6;
 
 /**
- * Returns the panel with the time of each rank, and the rank for which others wait; undefined if the run does
- * not record these times.
+ * Returns the panel that shows how long each rank computes and waits, and the rank for which others wait;
+ * undefined if the run does not record these times.
  */
 export function ranksPanel(ranks: RanksOfRun | null): HTMLElement | undefined {
   if (ranks === null) return undefined;

@@ -3,7 +3,9 @@ import { numColours, type RunColour, RunColours } from './run-colours.js';
 
 export type Range = readonly [from: number, to: number];
 
-/** The range of the vertical axes: of most values, of all values, or of all values in logarithmic scale. */
+/**
+ * The range of the vertical axes, which covers most values, all values, or all values in logarithmic scale.
+ */
 export type Scale = 'typical' | 'all' | 'log';
 
 /** The settings that the user has chosen, which the page's address contains. */
@@ -28,9 +30,7 @@ export interface View {
   range: Range | undefined;
   /** The selected tab of the details; undefined for the first tab. */
   tab: string | undefined;
-  /**
-   * The number of the layer whose experts are shown over time; undefined for the first layer with experts.
-   */
+  /** The index of the layer whose experts are shown over time; undefined for the first layer with experts. */
   layer: number | undefined;
 }
 

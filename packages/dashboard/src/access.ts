@@ -82,7 +82,9 @@ export class Access {
   }
 }
 
-/** Compares two strings in constant time, which does not reveal how much is equal. */
+/**
+ * Compares two strings in constant time, so that the time does not reveal how much of the strings is equal.
+ */
 function isSame(one: string, other: string): boolean {
   const [a, b] = [one, other].map((text) => createHash('sha256').update(text).digest());
   return timingSafeEqual(a!, b!);

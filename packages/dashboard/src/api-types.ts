@@ -7,7 +7,7 @@
 /** The state of a run (see `RunState` of @mtl/run-records). */
 export type StateOfRun = 'running' | 'finished' | 'stopped' | 'failed' | 'unknown';
 
-/** The facts about a run that the list shows. */
+/** The facts that the list shows about a run. */
 export interface RunSummary {
   /** The name of the run's folder. */
   readonly id: string;
@@ -25,7 +25,7 @@ export interface RunSummary {
   readonly stepMs: number | null;
   /** The time of the first start, in ISO 8601. */
   readonly startedAt: string | null;
-  /** The number of starts of the run, which is above one after a resumption or restart. */
+  /** How often the run has been started, which is more than once after a resumption or restart. */
   readonly numStarts: number;
   /** The error that ended the run. */
   readonly error: string | null;
@@ -82,13 +82,14 @@ export interface EventOfRun {
 }
 
 /**
- * The time and memory of each rank in the steps of the last log interval. Lists have one value for each rank.
+ * The time and memory that each rank needed in the steps of the last log interval. Lists have one value for
+ * each rank.
  */
 export interface RanksOfRun {
   readonly iteration: number;
   /**
    * Mean milliseconds per step: `computeMs` is the time without waiting for other ranks, and `waitedMs` is
-   * the time of waiting.
+   * the time spent waiting.
    */
   readonly computeMs: readonly (number | null)[];
   readonly waitedMs: readonly (number | null)[];
@@ -119,7 +120,7 @@ export interface ExpertsAnswer {
     readonly first: number;
     readonly last: number;
     readonly loads: readonly (readonly number[])[];
-    /** The fraction of choices that were dropped because an expert was full. */
+    /** The fraction of expert assignments that were dropped because an expert was full. */
     readonly dropped: readonly (number | null)[];
     /** The mean entropy of the router's scores, in nats. */
     readonly entropy: readonly (number | null)[];
@@ -163,8 +164,8 @@ export interface RunDetails {
   readonly comparable: ComparableOfRun | null;
   readonly command: string | null;
   /**
-   * Flags of the run's command, without dashes, that are replaced by `--load` with the run's own folder to
-   * continue it.
+   * Flags of the run's command, without dashes. To continue the run, they are replaced by `--load` with the
+   * run's own folder.
    */
   readonly flagsOfStart: readonly string[];
   readonly starts: readonly StartOfRun[];
@@ -186,7 +187,7 @@ export interface RunDetails {
   readonly series: readonly string[];
   /** Notes about the run's curves, such as a validation loss that has been rising for long. */
   readonly notes: readonly string[];
-  /** Messages about files that could not be read, with the reasons. */
+  /** Messages that say which files could not be read, and why. */
   readonly problems: readonly string[];
 }
 
@@ -239,7 +240,7 @@ export interface MarkOfRun {
 export interface SeriesAnswer {
   readonly id: string;
   readonly revision: number;
-  /** The requested curves that the run has, by name. */
+  /** The requested curves that the run has, keyed by name. */
   readonly series: Readonly<Record<string, Series>>;
   /** The last marks of each kind, sorted by `x`. */
   readonly marks: readonly MarkOfRun[];

@@ -77,7 +77,7 @@ export interface MedianBand extends Band {
   readonly y: readonly (number | null)[];
 }
 
-/** The number of values below which there is no band. */
+/** The smallest number of values for which there is a band. */
 const fewestValues = 40;
 const mostBuckets = 100;
 

@@ -57,9 +57,9 @@ const mostCells = 1 << 16;
 interface Interval {
   readonly first: number;
   readonly last: number;
-  /** The number of rows that each expert got, by layer and then by expert. */
+  /** How many rows each expert got, by layer and then by expert. */
   readonly counts: Float32Array;
-  /** The fraction of choices that were dropped, by layer. */
+  /** The fraction of expert assignments that were dropped, by layer. */
   readonly dropped: Numbers;
   readonly entropy: Numbers;
 }
@@ -91,7 +91,7 @@ export class ExpertRecords {
     const numExperts = counts.length / layers.length;
     if (layers.join() !== this.#layers.join() || numExperts !== this.#numExperts) this.clear();
     [this.#layers, this.#numExperts] = [layers, numExperts];
-    // removes steps that a resumed run computes again
+    // removes the intervals of steps that a resumed run computes again
     this.#intervals = this.#intervals.filter(({ last }) => last < iteration);
     const steps = typeof record.steps === 'number' ? record.steps : 1;
     const [dropped, entropy] = [numbersIn(record.dropped), numbersIn(record.entropy)];
@@ -170,7 +170,10 @@ function numbersIn(value: unknown): Numbers {
   return Array.isArray(value) ? value.map((item) => (typeof item === 'number' ? item : null)) : [];
 }
 
-/** Returns counts relative to an even load, with three digits. If all counts are 0, all results are 0. */
+/**
+ * Returns counts relative to an even load, with three significant digits. If all counts are 0, all results
+ * are 0.
+ */
 function relative(counts: Float32Array): readonly number[] {
   const even = counts.reduce((sum, count) => sum + count, 0) / counts.length;
   return Array.from(counts, (count) => (even === 0 ? 0 : Number((count / even).toPrecision(3))));

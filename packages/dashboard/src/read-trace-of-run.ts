@@ -4,7 +4,9 @@ import type { TraceAnswer } from './api-types.js';
 /** The profiled steps of a run: times, and a picture for each pipeline. */
 export interface TraceOfRun {
   readonly answer: TraceAnswer;
-  /** A picture for each pipeline, with the measured step of median time above the simulated step. */
+  /**
+   * A picture for each pipeline, with the measured step that has the median time above the simulated step.
+   */
   readonly pictures: readonly string[];
 }
 

@@ -44,8 +44,7 @@ const blockBytes = 1 << 20;
 /** The largest number of bytes in a line. A longer line is not a record of a run. */
 const mostLineBytes = 16 << 20;
 /**
- * The number of bytes before the current position that are remembered. If they have changed, the file was
- * rewritten.
+ * How many bytes before the current position are remembered. If they have changed, the file was rewritten.
  */
 const remembered = 128;
 

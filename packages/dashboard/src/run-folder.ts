@@ -34,7 +34,9 @@ interface LastFigures {
   readonly stepMs: number | null;
 }
 
-/** A run folder, which is only read. A refresh reads what has changed since the last refresh. */
+/**
+ * A run folder, from which this class only reads. A refresh reads what has changed since the last refresh.
+ */
 export class RunFolder {
   readonly #path: string;
   readonly #id: string;

@@ -81,7 +81,7 @@ describe('RunIndex', () => {
     renameSync(`${path}.new`, path);
     await index.update();
     expect(index.steps.length).toBe(10);
-    // replaces the file by a new file that has the same size and ends with the same bytes
+    // the file is replaced by a new file that has the same size and ends with the same bytes
     writeFileSync(`${path}.new`, lines([step(1, { lm_loss: 9 }), ...steps(2, 10)]));
     renameSync(`${path}.new`, path);
     await index.update();

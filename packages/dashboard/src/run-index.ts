@@ -128,7 +128,7 @@ export class RunIndex {
     return ascending(this.steps.column('consumed_tokens') ?? this.steps.iterations);
   }
 
-  /** Returns the seconds of all steps up to each step. */
+  /** Returns, for each step, how many seconds all steps up to this step took. */
   #elapsed(): Float64Array {
     const milliseconds = this.steps.column('step_ms');
     if (milliseconds === undefined) return new Float64Array(this.steps.length);

@@ -74,7 +74,7 @@ export class RunsFolder {
     }
   }
 
-  /** Returns the paths of run folders, by run name. */
+  /** Returns the paths of run folders, keyed by run name. */
   async #paths(): Promise<ReadonlyMap<string, string>> {
     const { directory } = this;
     if (isRun(directory)) return new Map([[basename(directory), directory]]);

@@ -16,7 +16,7 @@ export interface ErrorMessage extends Pick<MtlErrorOptions, 'expected' | 'remedy
 /**
  * Converts an error to a message for `postMessage`.
  *
- * @param unexpected the class and code that replace the missing ones if the error has no code
+ * @param unexpected the class and code of the message if the error has no code
  */
 export function packError(error: unknown, unexpected: Pick<ErrorMessage, 'name' | 'code'>): ErrorMessage {
   if (!MtlError.isInstance(error)) {

@@ -16,8 +16,8 @@ const remedies: Readonly<Record<string, string>> = {
 
 /**
  * Returns what a program prints for an error: `error[CODE]: message; expected ...`, and the remedy on a
- * second line. Operating system errors with a known remedy (such as a full disk) get the code MTL_SYSTEM; the
- * remaining errors that are no `MtlError` get MTL_UNEXPECTED. If `debug` is true, the stack is appended.
+ * second line. Operating system errors with a known remedy (such as a full disk) get the code MTL_SYSTEM; all
+ * other errors that are not an `MtlError` get MTL_UNEXPECTED. If `debug` is true, the stack is appended.
  */
 export function formatError(error: unknown, { debug = false }: { debug?: boolean } = {}): string {
   const stack = debug && error instanceof Error ? `\n${error.stack ?? ''}` : '';

@@ -8,7 +8,7 @@ export interface HubRepository {
 
 /**
  * Parses `org/name` or `org/name@revision`; the default revision is `main`. Returns undefined if `text` has a
- * different form, such as a path or a name without an organization. The rules are the Hub's (see
+ * different form, such as a path or a name without an organization. The rules are the same as on the Hub (see
  * `validate_repo_id` of huggingface_hub).
  */
 export function parseRepository(text: string): HubRepository | undefined {

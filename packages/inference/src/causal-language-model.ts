@@ -39,8 +39,7 @@ export interface CausalLanguageModel<Cache extends KeyValueCache = KeyValueCache
    * Appends tokens to sequences. Each slot occurs at most once, with at least one token.
    *
    * @returns float32 [sequences, vocabularySize]: for each sequence, the logits of its next token, in the
-   * order
-   *   of `sequences`
+   *   order of `sequences`
    */
   forward(call: { readonly cache: Cache; readonly sequences: readonly SequenceTokens[] }): Float32Array;
   /**

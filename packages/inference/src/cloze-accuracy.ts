@@ -53,8 +53,7 @@ export interface ClozeAccuracy {
 /**
  * Measures how often a model predicts the end of a text. Every token of the target must be the most probable
  * token after the preceding tokens (Paperno et al. 2016; strict, as in Shoeybi et al. 2019, section 5.3). If
- * a
- * text does not fit into the context, its beginning is cut off.
+ * a text does not fit into the context, its beginning is cut off.
  *
  * @throws ConfigurationError MTL_CLOZE; DataError MTL_TOKENS; MtlError MTL_LOGITS_NOT_FINITE; the signal's
  *   reason when aborted

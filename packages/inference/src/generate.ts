@@ -45,7 +45,7 @@ export interface GenerateOptions<Cache extends KeyValueCache = KeyValueCache> {
    * ms for 50,304 tokens). Default: true.
    */
   readonly logProbabilities?: boolean;
-  /** When this signal is aborted, the iteration ends before the next token, with the signal's reason. */
+  /** When this signal is aborted, the iteration throws the signal's reason before the next token. */
   readonly signal?: AbortSignal;
 }
 
@@ -134,7 +134,7 @@ export function checkTokens(
 /**
  * Continues prompts token by token. Each step computes all unfinished sequences, and every token is yielded
  * as soon as it is chosen. Equal prompts are computed only once. A sequence's result does not depend on the
- * remaining sequences, except for rounding in common matmuls. Random numbers are Philox 4x32-10 with the key
+ * other sequences, except for rounding in common matmuls. Random numbers are Philox 4x32-10 with the key
  * (seed, `generation.sampling`) and the counter (sample index, position).
  *
  * @throws ConfigurationError MTL_GENERATE, MTL_SAMPLING; DataError MTL_CONTEXT, MTL_TOKENS; MtlError

@@ -48,7 +48,7 @@ const checks: OptionChecks<PerplexityOptions> = {
 };
 
 export interface Perplexity {
-  /** How many tokens were scored: all tokens except the given ones. */
+  /** How many tokens were scored: all tokens except the tokens in `given`. */
   readonly numScored: number;
   /** The sum of the negative natural logarithms of the scored tokens' probabilities. */
   readonly negativeLogLikelihood: number;

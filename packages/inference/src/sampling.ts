@@ -9,8 +9,8 @@ import {
 } from '@mtl/errors/options';
 
 /**
- * How the next token is chosen. The settings apply in this order, as in transformers: temperature, top-k,
- * top-p.
+ * How the next token is chosen. The settings apply in this order, as in the transformers library:
+ * temperature, top-k, top-p.
  */
 export interface Sampling {
   /**
@@ -160,8 +160,8 @@ class RankedLogits {
 }
 
 /**
- * Keeps the largest weights whose sum reaches `target`, and sets all remaining weights to zero. Returns the
- * sum of the kept weights.
+ * Keeps the largest weights whose sum reaches `target`, and sets all other weights to zero. Returns the sum
+ * of the kept weights.
  */
 function keepNucleus(
   weights: Float64Array,

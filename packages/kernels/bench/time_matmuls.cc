@@ -1,8 +1,7 @@
 // Times matmuls with our kernel and with oneDNN, for bench/matmuls.mjs, which writes one shape per line:
 //   batch rows columns inner transpose_left transpose_right accumulate float32|bfloat16
 // Prints how many seconds a call of each kernel takes. Operands have the same layout and memory as in
-// training.
-// Consecutive calls use different operands, which together exceed the caches.
+// training. Consecutive calls use different operands, which together exceed the caches.
 //   time_matmuls [best|NAME] [all|library]   the kernels' instruction set; `library` times only oneDNN
 #include <chrono>
 #include <cstring>

@@ -11,7 +11,10 @@ export function describeOperand(value: unknown): string {
 const isOptions = (value: unknown): value is object =>
   typeof value === 'object' && value !== null && Object.getPrototypeOf(value) === Object.prototype;
 
-/** Describes the arguments of a call for an error message. Describes each option of an options object. */
+/**
+ * Describes the arguments of a call for an error message. If an argument is an options object, describes each
+ * of its options.
+ */
 function describeArguments(values: readonly unknown[]): string {
   const described = values.flatMap((value, index) =>
     isOptions(value)
@@ -23,8 +26,7 @@ function describeArguments(values: readonly unknown[]): string {
 
 /**
  * Returns an operation that reports operands of the wrong type, because nothing checks the types in
- * JavaScript
- * callers. For authors of operations.
+ * JavaScript callers. For authors of operations.
  *
  * @param name the operation's name in the error
  * @returns a function like `body` that converts TypeErrors to UsageError `MTL_ARGUMENT` with a description of

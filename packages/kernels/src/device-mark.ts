@@ -6,7 +6,7 @@ import type { NativePointer } from './native/kernels-addon.js';
 
 /**
  * Returns true if a device works asynchronously to the host, and therefore has marks and pending reads. This
- * is true of `cuda` after it has been opened. All remaining devices finish their work before a call returns.
+ * is true of `cuda` after it has been opened. All other devices finish their work before a call returns.
  */
 export function supportsMarks(device: Device): boolean {
   return addon().supportsMarks(deviceNumber(device));
@@ -23,8 +23,7 @@ export class DeviceMark {
   /**
    * @param create @internal enqueues a mark that also copies memory
    * @throws KernelError `MTL_UNSUPPORTED` for a device without marks (see `supportsMarks`); `MTL_CAPTURE`
-   * while a
-   *   graph is being recorded
+   *   while a graph is being recorded
    */
   constructor(device: Device, create = (number: number): NativePointer => addon().markDevice(number)) {
     this.#device = deviceNumber(device);

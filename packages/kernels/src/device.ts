@@ -37,8 +37,8 @@ export function chooseMetaDevice(device: Device): 'meta' | 'meta-cuda' {
 }
 
 /**
- * Returns the device for tensors whose values the program itself must read, in a program whose remaining
- * tensors are on `device`. It is the same device, or the CPU if tensors on `device` have no values.
+ * Returns the device on which a program that uses `device` creates the tensors whose values it must read
+ * itself. This is `device`, or `cpu` if tensors on `device` have no values.
  */
 export function deviceOfValues(device: Device): Device {
   return hasValues(device) ? device : 'cpu';
@@ -46,7 +46,7 @@ export function deviceOfValues(device: Device): Device {
 
 /**
  * Opens a device for this process, or throws an error that states the reason. Only `cuda` must be opened (see
- * `openCuda`); all remaining devices are always ready.
+ * `openCuda`); all other devices are always ready.
  *
  * @throws UsageError `MTL_DEVICE` for an unknown name; the errors of `openCuda`
  */

@@ -68,10 +68,10 @@ export class DeviceGraph {
 
 /**
  * Memory that graphs share. A graph keeps the addresses of tensors that are created while it is recorded. The
- * memory of these tensors belongs to this object, and no further tensor uses it as long as the object exists.
- * The device's statistics count all of this memory as in use. A launch overwrites the memory of all these
- * tensors, except tensors that existed when the graph was recorded. Before a launch, read the results of
- * `run` and of further graphs in this memory.
+ * memory of these tensors belongs to this object, and no other tensor uses it as long as the object exists.
+ * The device's statistics count all of this memory as in use. A launch overwrites all tensors in this memory,
+ * including results of `run` and of other graphs, so read them before the launch. Only tensors that existed
+ * when the graph was recorded are not overwritten.
  */
 export class GraphMemory {
   readonly #device: number;
@@ -101,8 +101,7 @@ export class GraphMemory {
   /**
    * Runs `body` like `run`, but records its operations instead of executing them. They are executed when the
    * graph is launched. The operations should have run before with tensors of the same shapes, because
-   * libraries
-   * choose algorithms when an operation first runs.
+   * libraries choose algorithms when an operation first runs.
    *
    * @throws KernelError `MTL_CAPTURE` when `body` waits for the device, copies from or to the host, or calls
    *   a library that does so, or if the driver cannot create a graph; `MTL_OUT_OF_MEMORY`; and all errors of

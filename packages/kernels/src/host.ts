@@ -45,8 +45,8 @@ export function hostInformation(): HostInformation {
 }
 
 /**
- * Sets the number of threads that all CPU kernels use, including oneDNN's. If `pin` is true, each thread
- * except the calling thread stays on its own core.
+ * Sets the number of threads that all CPU kernels and oneDNN use. If `pin` is true, each thread except the
+ * calling thread stays on its own core.
  */
 export function setNumThreads(count: number, { pin = false }: { pin?: boolean } = {}): void {
   callNative(() => addon().setNumThreads(count, pin));
@@ -71,8 +71,8 @@ const matmulLibraries = ['faster', 'own', 'oneDNN'] as const;
 type MatmulLibrary = (typeof matmulLibraries)[number];
 
 /**
- * Chooses the library for matmuls, for tests and comparisons. A matmul that the chosen library does not
- * support is computed by the remaining library.
+ * Chooses the library for matmuls, for tests and comparisons. If the chosen library does not support a
+ * matmul, the library that was not chosen computes it.
  */
 export function setMatmulLibrary(name: MatmulLibrary): void {
   const library = matmulLibraries.indexOf(name);

@@ -36,8 +36,7 @@ function refusal(promise: Promise<unknown>): UsageError {
 /**
  * Runs `body` and disposes of every tensor created in it, except tensors in its result (a tensor, or plain
  * objects and arrays that contain tensors). The tensors in the result move to the enclosing scope, if there
- * is
- * one.
+ * is one.
  *
  * @throws UsageError `MTL_TIDY` when `body` returns a promise, because its tensors would be disposed of
  *   before the promise is fulfilled

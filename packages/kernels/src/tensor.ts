@@ -158,8 +158,7 @@ export class Tensor {
   /**
    * Returns a strided view. Its element at index (i, j, ...) is element `offset + i * strides[0] + j *
    * strides[1] + ...` of this tensor's memory, counted from this tensor's first element. Attention, RMSNorm,
-   * the rotary embedding, `cast` and `scale` accept strided views; all remaining operations throw
-   * `MTL_SHAPE`.
+   * the rotary embedding, `cast` and `scale` accept strided views; all other operations throw `MTL_SHAPE`.
    */
   strided(options: { offset?: number; shape: readonly number[]; strides: readonly number[] }): Tensor {
     const { offset = 0, shape, strides } = options;
@@ -181,8 +180,7 @@ export class Tensor {
    * Returns a tensor that has the same elements but the given shape. Both tensors share memory.
    *
    * @throws UsageError `MTL_SHAPE` if the shape has a different number of elements, or if this is a strided
-   * view
-   *   and the distances between its elements do not allow the shape
+   *   view and the distances between its elements do not allow the shape
    */
   reshape(shape: readonly number[]): Tensor {
     if (countElements(shape) !== this.size) {

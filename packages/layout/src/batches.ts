@@ -71,7 +71,7 @@ export interface MaskedTokenBatch extends NumberedBatch {
   readonly sentenceOrderLabels: Int32Array | undefined;
 }
 
-/** A micro-batch of a fine-tuning task. Choice c of sample b is row b x C + c. */
+/** A micro-batch of a fine-tuning task. Choice c of sample b is row `b * C + c`. */
 export interface TaskTokenBatch extends NumberedBatch {
   readonly numChoices: number;
   /** int32 [S, R]: `[CLS] A [SEP] B [SEP]`, then padding. */

@@ -43,7 +43,7 @@ export interface LogicalTensor {
    */
   readonly slices: readonly Slice[];
   /**
-   * The index of this copy of the box, by default 0. A save writes only copy 0; the copies on further ranks
+   * The index of this copy of the box, by default 0. A save writes only copy 0; the copies on other ranks
    * have higher indices.
    */
   readonly replica?: number;

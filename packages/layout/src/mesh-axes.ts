@@ -27,7 +27,7 @@ export const isDenseAxis = (axis: MeshAxis): axis is DenseAxis => denseAxes.some
 /** The axes of all views, without duplicates. */
 export const meshAxes: readonly MeshAxis[] = [...new Set<MeshAxis>(Object.values(meshViews).flat())];
 
-/** The properties of an axis, including how its default size follows from the sizes of the remaining axes. */
+/** The properties of an axis, including how its default size follows from the sizes of the other axes. */
 export interface AxisFacts {
   /** The word for the axis in messages and names, for example `tensor`. */
   readonly word: string;
@@ -39,8 +39,8 @@ export interface AxisFacts {
   /** The axis of the dense view whose size is the default. If it is undefined, the default is 1. */
   readonly like?: DenseAxis;
   /**
-   * True if the default size is the number of processes in a stage divided by the sizes of the view's
-   * remaining axes.
+   * True if the default size is the number of processes in a stage divided by the sizes of the view's other
+   * axes.
    */
   readonly takesRest?: boolean;
   /** The axis to which statistics add the communication along this axis. Undefined means this axis itself. */
@@ -107,8 +107,8 @@ export const copyAxes = { dense: 'dp', expert: 'edp' } as const satisfies Readon
 >;
 
 /**
- * The axis along which processes take different samples of a batch. Along the remaining axes of the dense
- * view, they take the same samples.
+ * The axis along which processes take different samples of a batch. Along the other axes of the dense view,
+ * they take the same samples.
  */
 export const batchAxis: DenseAxis = 'dp';
 

@@ -10,7 +10,7 @@ export interface Placement {
   readonly view: MeshView;
   /**
    * For each axis that shards the parameter, the index of the sharded tensor dimension. Processes along such
-   * an axis have different slices. Along the view's remaining axes except pp, processes have the same values.
+   * an axis have different slices. Along the view's other axes except pp, processes have the same values.
    */
   readonly sharded: Readonly<Partial<Record<MeshAxis, number>>>;
   /**

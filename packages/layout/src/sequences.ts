@@ -19,14 +19,14 @@ export interface PackedSamplesOfBatch {
 
 /**
  * The rows of a micro-batch that this rank owns, before tensor parallelism shards them. `Attend` is the type
- * of a function for attention: this rank's queries attend to all keys that they may see.
+ * of a function for attention: this rank's queries attend to all keys that the mask permits.
  */
 export interface OwnRows<Attend> {
   /** For each row of this rank, its index among all rows. If it is undefined, this rank owns all rows. */
   readonly indices?: Int32Array | undefined;
   /**
-   * A string that differs between micro-batches of equal shape if their passes run different operations. By
-   * default, there is no such difference.
+   * A string that differs between micro-batches of equal shape if their forward and backward passes run
+   * different operations. Undefined if equal shapes always lead to the same operations.
    */
   readonly variant?: string | undefined;
   readonly attend: Attend;
@@ -36,7 +36,7 @@ export interface OwnRows<Attend> {
 
 /**
  * Divides the rows of a micro-batch over ranks, and provides attention of a rank's queries to the keys that
- * further ranks hold. Tokens, labels, weights and row coordinates are all divided in the same way, and all
+ * other ranks hold. Tokens, labels, weights and row coordinates are all divided in the same way, and all
  * ranks in the group own equally many rows. `Upload` is the type of a function that copies the tensors for
  * attention to the device. `Group` is the type of a process group.
  */
@@ -44,7 +44,8 @@ export interface SequencePartition<Attend, Upload, Group> {
   /** The ranks that share the rows of a micro-batch. If it is undefined, this rank owns all rows. */
   readonly group?: Group | undefined;
   /**
-   * The ranks of `group` together with the tensor-parallel ranks of each. By default, there is no such group.
+   * All tensor-parallel ranks of each rank in `group`, which includes the ranks of `group` themselves.
+   * Undefined if there is no such group.
    */
   readonly groupWithTensor?: Group | undefined;
   /**
@@ -53,6 +54,6 @@ export interface SequencePartition<Attend, Upload, Group> {
    * @throws ConfigurationError if a sequence cannot be divided; the partition determines the error code
    */
   ofSequences(batch: SequencesOfBatch, upload: Upload): OwnRows<Attend>;
-  /** Returns this rank's rows of packed samples. A query sees all keys of its own sample. */
+  /** Returns this rank's rows of packed samples. A query attends to all keys of its own sample. */
   ofPackedSamples(batch: PackedSamplesOfBatch, upload: Upload): OwnRows<Attend>;
 }

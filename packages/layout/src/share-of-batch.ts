@@ -32,7 +32,7 @@ export function shareAmongGroups(
 /**
  * Returns true if a complete copy of a stage's parameters is spread over processes that take different
  * samples. A process can then compute its share of a batch only together with the processes that compute the
- * remaining shares.
+ * other shares.
  */
 export function isCopySpreadOverShares(mesh: ProcessMesh): boolean {
   const { index } = shareOfBatch(mesh, 0);

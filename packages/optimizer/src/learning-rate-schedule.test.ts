@@ -16,10 +16,10 @@ const warmup = [1e-6, 7.55e-5, 1.5e-4];
 const floor = [1e-5, 1e-5];
 
 /**
- * Computed with 40 decimal digits by tooling/fixtures/learning-rate-schedule.py. The definitions use p =
- * 1.5e-4, f = 1e-5, x = (t - 100) / 900, y = (t - 800) / 200: linear is f + (p - f)(1 - x); cosine is f + (p
- * - f)(1 + cos(pi x)) / 2; inverse square root is max(f, p sqrt(100 / t)); WSD uses 1 - y, (1 + cos(pi y)) /
- * 2, 2 (1/2)^y - 1, and 1 - sqrt(y).
+ * Computed with 40 decimal digits by tooling/fixtures/learning-rate-schedule.py. The definitions use
+ * p = 1.5e-4, f = 1e-5, x = (t - 100) / 900, y = (t - 800) / 200: linear is f + (p - f) * (1 - x); cosine is
+ * f + (p - f) * (1 + cos(pi * x)) / 2; inverse square root is max(f, p * sqrt(100 / t)); WSD uses 1 - y,
+ * (1 + cos(pi * y)) / 2, 2 * (1/2)^y - 1, and 1 - sqrt(y).
  */
 const golden: ReadonlyArray<[string, Partial<LearningRateScheduleOptions>, readonly number[]]> = [
   ['constant', { decayStyle: 'constant' }, [...warmup, ...Array<number>(11).fill(1.5e-4)]],
@@ -198,7 +198,7 @@ describe('every schedule', () => {
         const rate = schedule.at(step);
         const floor = options.minLearningRate!;
         const lowest = step > options.warmupSteps! ? floor : Math.min(floor, options.initialLearningRate!);
-        // The two roundings in f + share (p - f) may each leave the interval by one unit in the last place.
+        // The two roundings in f + share * (p - f) may each leave the interval by one unit in the last place.
         expect(rate).toBeGreaterThanOrEqual(lowest * (1 - 1e-15));
         expect(rate).toBeLessThanOrEqual(options.maxLearningRate * (1 + 1e-15));
         const next = schedule.at(step + 1);
@@ -215,12 +215,12 @@ describe('every schedule', () => {
         fc.pre(options.decayStyle !== 'WSD' || options.wsdDecaySteps! < options.decaySteps / 100);
         fc.pre(options.decayStyle !== 'inverse-square-root' || options.warmupSteps! >= 20);
         const schedule = new LearningRateSchedule(options);
-        // (p w) / w may differ from p by one unit in the last place.
+        // (p * w) / w may differ from p by one unit in the last place.
         const peakShare = schedule.at(options.warmupSteps!) / options.maxLearningRate;
         expect(Math.abs(peakShare - 1)).toBeLessThan(1e-15);
-        // the largest decrease in any step, if the decay has at least 100 steps: 1/100 of the range for
-        // linear decay, which is the steepest style, and 1 - sqrt(20 / 21) = 2.4 % for inverse square root
-        // after 20 steps
+        // the limit is the largest decrease in any step, if the decay has at least 100 steps: 1/100 of the
+        // range for linear decay, which is the steepest style, and 1 - sqrt(20 / 21) = 2.4 % for inverse
+        // square root after 20 steps
         expect(schedule.at(options.warmupSteps! + 1)).toBeGreaterThan(0.97 * options.maxLearningRate);
       }),
     );

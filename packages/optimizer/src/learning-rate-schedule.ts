@@ -56,7 +56,7 @@ const remainingShare: Readonly<Record<WsdDecayStyle, (done: number) => number>> 
  * - `constant`: always p;
  * - t > d: f for every style except `constant`;
  * - `linear`, `cosine`: f + (p - f) times the remaining share of x = (t - w) / (d - w);
- * - `inverse-square-root`: max(f, p sqrt(max(w, 1) / max(t, 1)));
+ * - `inverse-square-root`: max(f, p * sqrt(max(w, 1) / max(t, 1)));
  * - `WSD`: p until d - wsdDecaySteps, then down to f by the WSD decay style.
  *
  * The rate is a pure function of `t`, so a resumed run needs only the number of steps taken. Megatron does

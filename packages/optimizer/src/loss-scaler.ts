@@ -1,11 +1,11 @@
 import { ConfigurationError } from '@mtl/errors';
 
-/** The state that a loss scaler must keep when a run is resumed: plain numbers, which JSON can store. */
+/** The state that a loss scaler must keep when a run is resumed: plain values, which JSON can store. */
 interface LossScalerState {
   readonly scale: number;
   /** How many steps without overflow have followed the last change of the scale or the last overflow. */
   readonly growthTracker: number;
-  /** How many overflows do not yet lower the scale. */
+  /** How many further overflows it takes until the scale is lowered. */
   readonly hysteresisTracker: number;
 }
 
@@ -104,8 +104,7 @@ export class LossScaler {
    * Records a step.
    *
    * @param foundInf true if a gradient contained an infinity or NaN on any rank. In this case, the step
-   * itself
-   *   was skipped.
+   *   itself was skipped.
    */
   update(foundInf: boolean): void {
     const rules = this.#rules;

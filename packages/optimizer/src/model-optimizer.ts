@@ -27,7 +27,8 @@ export interface ModelOptimizerOptions {
   /** The update rule, or a function that returns each parameter's rule, such as the result of `muonWith`. */
   readonly optimizer: Optimizer | ((parameter: Parameter) => Optimizer);
   /**
-   * Returns true for parameters whose learning rate is the decoupled learning rate of a step. Default: none.
+   * Returns true for parameters whose learning rate is the decoupled learning rate of a step. Default:
+   * returns false for all parameters.
    */
   readonly isDecoupled?: ((parameter: Parameter) => boolean) | undefined;
   /** The decoupled weight decay. Default: 0.01, as in PyTorch. */
@@ -45,14 +46,14 @@ export interface ModelOptimizerOptions {
    */
   readonly overlapGradientReduction?: boolean;
   /**
-   * True to wait for the values from the remaining ranks only when they are used. Default: false, which means
+   * True to wait for the values from the other ranks only when they are used. Default: false, which means
    * that the step itself waits for them.
    */
   readonly overlapParameterGather?: boolean;
   /**
    * True to overwrite the weights' main gradients with the first gradients of a step, instead of adding them
-   * to zeros. This reads less memory. It must be false for passes that are recorded and launched again,
-   * because a recorded pass would overwrite the gradients at every launch. Default: false.
+   * to zeros. This reads less memory. It must be false for backward passes that are recorded and launched
+   * again, because a recorded pass would overwrite the gradients at every launch. Default: false.
    */
   readonly writesFirstGradients?: boolean;
 }
@@ -98,8 +99,8 @@ interface UpdatedStore {
 /**
  * An optimizer for a model's stores. A step computes the gradient norm, clips, updates, rounds to the model's
  * dtype and clears the gradients. With several processes, a step first reduces the gradients. If the ranks
- * share a store, each rank updates its own part, and the store sends the part to the remaining ranks. Every
- * rank of the mesh must call `step`.
+ * share a store, each rank updates its own part, and the store sends the part to the other ranks. Every rank
+ * of the mesh must call `step`.
  */
 export class ModelOptimizer {
   readonly stores: readonly ParameterStore[];
@@ -223,8 +224,9 @@ export class ModelOptimizer {
   }
 
   /**
-   * Requests the sum of squares of this rank's own gradients in the following passes, before reduction. The
-   * sum shows if a repeated computation gave the same gradients. It is computed without communication.
+   * Requests the sum of squares of this rank's own gradients in the backward passes that follow, before
+   * reduction. The sum shows if a repeated computation gave the same gradients. It is computed without
+   * communication.
    *
    * @param squares [1] float64, which is complete after `reduceGradients`
    */
@@ -267,7 +269,7 @@ export class ModelOptimizer {
 
   /**
    * Launches a step (see `step`) without waiting for the device. The device itself handles clipping and
-   * overflow. The caller reads the norm together with further results of the step, and passes the norm to
+   * overflow. The caller reads the norm together with other results of the step, and passes the norm to
    * `finishStep`.
    *
    * @throws UsageError `MTL_OPTIMIZER_STEP` when the previous step has neither been finished nor counted as
@@ -356,7 +358,7 @@ export class ModelOptimizer {
 
   #update(): void {
     for (const { store, rules, runs } of this.#updated) {
-      // starts with the parameters that the forward pass reads first, because the remaining ranks need these
+      // starts with the parameters that the forward pass reads first, because the other ranks need these
       // values first
       for (let index = runs.length - 1; index >= 0; index--) {
         for (const { matrices } of rules) matrices.take(index);
@@ -375,7 +377,7 @@ export class ModelOptimizer {
   }
 }
 
-/** Multiplies stored values by a factor, whatever their form in memory. */
+/** Multiplies stored values by a factor, regardless of their form in memory. */
 function scaleValues(
   values: KeptValues,
   { size, device, factor }: { readonly size: number; readonly device: Device; readonly factor: number },

@@ -23,10 +23,10 @@ import type { FlatRange } from './store/flat-layout.js';
 import type { MatrixOfParameter, WholeMatrices } from './whole-matrices.js';
 
 /**
- * The length of the update of a matrix [outputs, inputs], relative to singular values of 1. The names are
- * Megatron-LM's. `shape_scaling` is the scale of Jordan et al. 2024 (PyTorch's `original`). With `spectral`
- * and an extra factor of 0.2, updates have the same RMS as AdamW's updates (Liu et al. 2025, PyTorch's
- * `match_rms_adamw`).
+ * The factor by which a matrix's update is multiplied after its singular values have been changed to about 1.
+ * It depends on how many outputs and inputs the matrix has. The names are the same as in Megatron-LM.
+ * `shape_scaling` is the scale of Jordan et al. 2024 (PyTorch's `original`). With `spectral` and an extra
+ * factor of 0.2, updates have the same RMS as AdamW's updates (Liu et al. 2025, PyTorch's `match_rms_adamw`).
  */
 const muonScales = {
   spectral: (outputs: number, inputs: number) => Math.sqrt(Math.max(outputs, inputs)),
@@ -38,7 +38,7 @@ export interface MuonOptions {
   /** The weight of the previous average in the moving average of gradients. */
   readonly momentum: number;
   readonly nesterov: boolean;
-  /** How the length of an update is chosen: `spectral`, `unit_rms_norm` or `shape_scaling`. */
+  /** How the scale of an update is chosen: `spectral`, `unit_rms_norm` or `shape_scaling`. */
   readonly scaleMode: keyof typeof muonScales;
   readonly extraScaleFactor: number;
   /** `simple` or `quintic`: the polynomials of Newton-Schulz. */
@@ -53,9 +53,9 @@ export interface MuonOptions {
 
 /**
  * Muon (Jordan et al. 2024): the update of a matrix is the average of its gradients, changed so that all
- * singular values are close to 1. The rule is only for parameters that have `matrices`; all remaining
- * parameters need a different rule (see `ModelOptimizerOptions.optimizer`). The update is always computed for
- * the complete matrix, even if several ranks share it.
+ * singular values are close to 1. The rule is only for parameters that have `matrices`; all other parameters
+ * need a different rule (see `ModelOptimizerOptions.optimizer`). The update is always computed for the
+ * complete matrix, even if several ranks share it.
  */
 export class Muon implements Optimizer {
   /** The name is PyTorch's. */
@@ -202,7 +202,9 @@ export const muonWith =
   (parameter: Parameter): Optimizer =>
     parameter.matrices.length > 0 ? muon : auxiliary;
 
-/** The coefficients of the polynomial a x + b x^3 + c x^5 that a step applies to the singular values. */
+/**
+ * The coefficients of the polynomial `a * x + b * x^3 + c * x^5` that a step applies to the singular values.
+ */
 type NewtonSchulzCoefficients = readonly [a: number, b: number, c: number];
 
 /**
@@ -281,7 +283,7 @@ class NewtonSchulz {
     for (let step = 0; step < numSteps; step++) {
       const [a, b, c] = coefficients[step % coefficients.length]!;
       const factor = step === numSteps - 1 ? scale : 1;
-      // the Gram matrix over the shorter side is X X^T or X^T X, which is symmetric
+      // the Gram matrix over the shorter side is X @ X^T or X^T @ X, which is symmetric
       matmul({ output: gram, left: from, right: from, [isWide ? 'transposeRight' : 'transposeLeft']: true });
       matmul({ output: square, left: gram, right: gram });
       muonPolynomial({

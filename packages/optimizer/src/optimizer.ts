@@ -49,8 +49,8 @@ export interface OptimizerRange {
   /** One tensor [N] per state, in the order of `Optimizer.states`. Zero before the first step. */
   readonly states: readonly Tensor[];
   /**
-   * float32, one factor per segment, for each state whose dtype has scales; undefined for the remaining
-   * states. Zero before the first step.
+   * float32, one factor per segment, for each state whose dtype has scales; undefined for all other states.
+   * Zero before the first step.
    */
   readonly scales: readonly (Tensor | undefined)[];
   /**
@@ -82,14 +82,14 @@ export interface OptimizerStep {
 /** An optimizer together with the ranges that this process updates. */
 export interface BoundOptimizer {
   /**
-   * Computes the gradient norm and further values that all updates of a step use. A rule that updates
-   * complete matrices also replaces the gradients by its directions and calls `WholeMatrices.gather`. This
-   * method does not wait for the device.
+   * Computes the gradient norm and other values that all updates of a step use. A rule that updates complete
+   * matrices also replaces the gradients by its directions and calls `WholeMatrices.gather`. This method does
+   * not wait for the device.
    */
   beginStep(step: OptimizerStep): void;
   /**
-   * Updates the range with this index, or leaves it unchanged if the norm is not finite. In both cases, sets
-   * its gradient to zero if `clearGradient` is true.
+   * Updates the range with index `index`, or leaves it unchanged if the norm is not finite. In both cases,
+   * sets its gradient to zero if `clearGradient` is true.
    */
   update(index: number, options: { readonly clearGradient: boolean }): void;
   dispose(): void;

@@ -92,7 +92,7 @@ export function runsByRule(
 }
 
 interface Group {
-  /** The rule of the parameters. Undefined if the group is only padding. */
+  /** The update rule for the group's parameters. Undefined if the group is only padding. */
   readonly rule: ParameterUpdate | undefined;
   readonly start: number;
   readonly ranges: ParameterRange[];

@@ -158,7 +158,7 @@ function countedRuns({ counted, ranges }: ParameterStore, groups: ParallelGroups
 
 function countsHere(parameter: Parameter, groups: ParallelGroups): boolean {
   // within an instance, `counted` divides the elements over the ranks that sum gradients, so each element
-  // counts once; further instances count nothing
+  // counts once; the ranks of all instances except the first count nothing
   if ((instancesGroup(groups, parameter.placement.view)?.rank ?? 0) > 0) return false;
   return parameter.copiedOver.every((axis) => (copiesAlong(groups, axis)?.rank ?? 0) === 0);
 }

@@ -59,8 +59,8 @@ export class WholeMatrices {
   #shared: SharedGradients | undefined;
 
   /**
-   * Selects the store's parameters whose matrices the update rule reads: those for which `isRead` returns
-   * true.
+   * Selects the store's parameters whose matrices the update rule reads, which are the parameters for which
+   * `isRead` returns true.
    */
   constructor(
     store: ParameterStore,

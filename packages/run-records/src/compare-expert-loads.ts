@@ -8,8 +8,8 @@ export interface ExpertLoadComparison {
   /** The number of load reports that both runs have for the same steps. */
   readonly commonReports: number;
   /**
-   * The first report in which loads differ because tokens chose different experts. Undefined if all reports
-   * are equal.
+   * The first report in which loads differ because tokens were routed to different experts. Undefined if all
+   * reports are equal.
    */
   readonly firstDifference:
     | {
@@ -18,12 +18,12 @@ export interface ExpertLoadComparison {
         readonly lastStep: number;
         /**
          * The layers whose loads differ, in the order of the model. `numChoices` is the smallest number of
-         * changed choices that explains the difference.
+         * changed expert assignments that explains the difference.
          */
         readonly layers: ReadonlyArray<{ readonly layer: string; readonly numChoices: number }>;
         /**
-         * The largest relative difference between the losses of the same step, before the report; undefined
-         * if there is no such step.
+         * The largest relative difference between the losses of the same step, in the steps before the
+         * report; undefined if there is no such step.
          */
         readonly largestBefore: number | undefined;
         /**
@@ -105,8 +105,8 @@ const haveSameExperts = (one: LoadReport, other: LoadReport): boolean =>
   one.loads.every(({ length }, layer) => length === other.loads[layer]!.length);
 
 /**
- * Counts the changed choices. A choice that moves to a different expert removes a row from the old expert and
- * adds a row to the new expert.
+ * Counts the changed expert assignments. A token that moves to a different expert removes a row from the old
+ * expert and adds a row to the new expert.
  */
 function movedChoices(one: LoadReport, other: LoadReport) {
   return one.layers.flatMap((layer, index) => {

@@ -15,7 +15,7 @@ export interface LossComparison {
   readonly commonSteps: number;
   /** The first common step with different losses, compared bit by bit; undefined if all losses are equal. */
   readonly firstDifference: number | undefined;
-  /** The largest relative difference between the losses of a common step, and this step. */
+  /** The largest relative difference between the losses of a common step, and the iteration of this step. */
   readonly largest: { readonly iteration: number; readonly relative: number } | undefined;
   /** The losses at the last common step. */
   readonly last:
@@ -41,7 +41,7 @@ export interface RunComparison {
   readonly experts: ExpertLoadComparison | undefined;
 }
 
-/** Compares the last starts and the curves of two runs. */
+/** Compares the last starts and the loss curves of two runs. */
 export function compareRuns(runs: readonly [RunInformation, RunInformation]): RunComparison {
   const [one, other] = runs.map(({ record }) => record && comparableRun(record)) as [Compared, Compared];
   const areResolved = one?.isResolved !== false && other?.isResolved !== false;

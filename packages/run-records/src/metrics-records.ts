@@ -20,7 +20,7 @@ export interface LastMetrics {
 }
 
 const blockBytes = 1 << 20;
-/** How many bytes at the end of a file are searched for an evaluation, at most. */
+/** The maximum number of bytes at the end of a file that are searched for an evaluation. */
 const mostBytes = 16 << 20;
 
 /**
@@ -96,11 +96,13 @@ interface Evaluation {
   readonly loss: number;
 }
 
-/** The number of evaluations after the best evaluation that a warning requires, at least. */
+/** The minimum number of evaluations after the best evaluation that a warning requires. */
 const fewest = 5;
-/** The fraction of all steps so far that must come after the best evaluation for a warning, at least. */
+/**
+ * The minimum fraction of all steps so far that must follow the best evaluation before a warning is given.
+ */
 const leastShare = 0.1;
-/** The fraction by which the last loss must exceed the best loss for a warning, at least. */
+/** The minimum fraction by which the last loss must exceed the best loss before a warning is given. */
 const leastRise = 0.01;
 
 /**

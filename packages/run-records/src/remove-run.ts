@@ -68,7 +68,7 @@ export async function removeRun(directory: string): Promise<RemovedRun> {
   });
   try {
     const { own } = contentsOfRun(directory);
-    // the files that mark the ownership are deleted last
+    // the files that mark the ownership are deleted last, so that no run can start in the meantime
     const others = own.filter((name) => !name.startsWith('run_owner.'));
     for (const name of others) rmSync(join(directory, name), { recursive: true, force: true });
   } finally {

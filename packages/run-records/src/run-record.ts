@@ -24,7 +24,7 @@ const datasetSchema = z.object({
   sha256: text.optional(),
 });
 
-/** A file or folder with a task's data, with a similar fingerprint as for datasets. */
+/** A file or folder with a task's data, with a fingerprint similar to the fingerprint of a dataset. */
 const taskDataSchema = z.object({
   path: text,
   /** The total size of the files in bytes. */
@@ -55,8 +55,8 @@ const startSchema = z.object({
   /** Every flag with a value. */
   flags: z.record(text, z.unknown()),
   /**
-   * The flags that distinguish this run, with the values in effect, including values that follow from further
-   * flags. Absent in records of older versions.
+   * The flags that distinguish this run, with the values in effect, including values that are derived from
+   * other flags. Absent in records of older versions.
    */
   resolved: z.record(text, z.unknown()).optional(),
   /** Checksums of the files that flags name, by flag (see `contentsOfFlags`). */
@@ -95,7 +95,11 @@ const startSchema = z.object({
   end: z
     .object({
       time: text,
-      /** `done`, `failed`, or the reason for ending early: a signal, `exit-interval`, `deadline`, `data`. */
+      /**
+       * `done`, `failed`, or the reason for ending early: a signal, `exit-interval`, `deadline`, `data`,
+       * `early-stopping`, `left` if the program left the loop over the steps, or the reason that an extension
+       * gave.
+       */
       reason: text,
       iteration: count,
       /** The code and message of the error that ended this start. */
@@ -114,7 +118,8 @@ const schema = z.object({
 });
 
 /**
- * All records of a run except its curves. The run.json in the run's folder contains the same record.
+ * The record of a run: everything that is recorded except its curves. The run.json in the run's folder has
+ * the same content.
  */
 export type RunRecord = z.infer<typeof schema>;
 /** A start of a run. */
@@ -122,7 +127,7 @@ export type RunStart = RunRecord['starts'][number];
 
 /** A dataset in a record. */
 export type DatasetRecord = z.infer<typeof datasetSchema>;
-/** A file or folder in a task's record. */
+/** A file or folder with a task's data, as described in a run's record. */
 export type TaskDataRecord = z.infer<typeof taskDataSchema>;
 
 /** Returns the path of the record in the run folder `directory`. */

@@ -82,8 +82,8 @@ function shiftOneMask({ part }) {
 }
 
 /**
- * Shifts labels after a sequence is divided. The last label of each chunk is then wrong, because it should be
- * the first token of the next chunk.
+ * Shifts labels only after a sequence is sharded. The last label of each chunk is then wrong, because it
+ * should be the first token of the next chunk.
  */
 function shiftLabelsOfChunks({ part }) {
   for (const stage of part.stages.values()) {
@@ -109,7 +109,10 @@ function countTokensOfCopies({ trainer }) {
   Object.defineProperty(trainer.ranks, 'isFirstOfSequence', { get: () => true });
 }
 
-/** Makes the dropout of hidden states count positions from this rank's first position, not the sequence's. */
+/**
+ * Makes the dropout of hidden states count positions from this rank's first position, instead of the
+ * sequence's first position.
+ */
 function dropByLocalPosition({ part }) {
   for (const stage of part.stages.values()) {
     const { sequence } = stage;
@@ -169,7 +172,7 @@ function forgetHighestScores({ part }) {
   }
 }
 
-/** Leaves this rank's contribution out of the gradients of the sinks. */
+/** Leaves this rank's contribution out of the gradients of the attention sinks. */
 function dropSinkGradients({ optimizer, part }) {
   const sinks = part.parameters.filter(({ name }) => name.endsWith('softmax_offset'));
   afterReduction(

@@ -70,7 +70,7 @@ function shrinkCount(tensor) {
   if (values[1] > 1) tensor.write(values.map((value, at) => (at === 1 ? value - 7 : value)));
 }
 
-/** Returns a receive function that discards the received data, so that the block stays 0. */
+/** Returns a receive function that discards the received data, so that the caller's tensor stays 0. */
 function receiveNothing(group) {
   return (tensor, options) => {
     const { shape, dtype, device } = tensor;
@@ -109,7 +109,7 @@ function swapTwoMessages(group) {
   };
 }
 
-/** Leaves out the last gradient of a vector: the bias of the final norm, of 64 values. */
+/** Leaves out the last gradient in a vector: the gradient of the final norm's bias, which has 64 values. */
 function sumAllButTheLast(group, tensor) {
   const last = { offset: tensor.size - 64, shape: [64] };
   const own = tensor.view(last).read();

@@ -106,14 +106,14 @@ const [softCaps, qkClip, partlyRotated, groups] = [
 /** The trait of layouts whose sequences contain several documents, which do not attend to each other. */
 export const documents = 'documents';
 traits[normAfter] = { model: { layerNormPlacement: 'post' } };
-// the number of counted tokens also differs along the sequence
+// with this trait, the number of counted tokens also differs between the chunks of a sequence
 traits[documents] = { data: { resetAttentionMask: true, resetPositionIds: true, eodMaskLoss: true } };
 traits[window] = { model: { windowSize: '9,0' } };
 traits[someWindows] = { model: { windowSize: '9,0', windowAttnSkipFreq: '2' } };
 traits[sinks] = { model: { softmaxType: 'learnable' } };
 traits[zeroSinks] = { model: { softmaxType: 'off-by-one' } };
 traits[someRotated] = { model: { noRopeFreq: '2' } };
-// within the range of the scores and logits of so small a model
+// these caps are within the range of the scores and logits of so small a model
 traits[softCaps] = { model: { attnLogitSoftcapping: 0.1, finalLogitSoftcapping: 5 } };
 // Weights larger than usual give scores of about 1. In some heads and steps, the highest score is above the
 // threshold; in others, it is below. This trait is not used for models with Llama blocks, because they set
@@ -125,7 +125,10 @@ traits[qkClip] = {
 // 4 of 10 features of a head, or 6 of 16
 traits[partlyRotated] = { model: { positionEmbeddingType: 'rope', rotaryPercent: 0.4 } };
 traits[groups] = { model: { groupQueryAttention: true, numQueryGroups: 2 } };
-/** Traits that give single layers their own windows, sinks, rotations, caps or groups of heads. */
+/**
+ * Traits that give individual layers their own windows, attention sinks, rotations, soft caps or groups of
+ * heads.
+ */
 export const traitsOfLayers = [
   ...[someWindows, sinks, zeroSinks, someRotated],
   ...[softCaps, qkClip, partlyRotated, groups],
@@ -380,7 +383,7 @@ const shardedLayouts = [
   deepseek(layout({ dp: 4, ep: 2 }, [sharded, full])),
 ];
 
-/** Layouts whose ranks have all values and divide only gradients, for every axis and model. */
+/** Layouts whose ranks have all values and shard only gradients, for every axis and model. */
 const dividedLayouts = [
   few(layout({ dp: 2 }, [dividedGradients])),
   layout({ dp: 4 }, [dividedGradients, full, inPairs]),
@@ -415,8 +418,8 @@ const hybridLayouts = [
 ];
 
 /**
- * Layouts whose layers have different windows, sinks and rotations, with every axis and every type of
- * communication.
+ * Layouts whose layers have different windows, attention sinks and rotations, with every axis and every type
+ * of communication.
  */
 const layersOfTheirOwn = [
   few(layout({ tp: 2 }, [sequence, someWindows, sinks, full])),

@@ -5,8 +5,8 @@
  *   node parity.mjs [--steps 100] [--only TEXT] [--few] [--all | --faults] [--each-step] [--json FILE]
  * Options: --few runs a sample of the layouts or faults; --all runs all combinations. --faults injects faults
  * instead, and fails if a check does not detect its fault. --each-step also runs all float32 layouts, or
- * faults, step by step from the states of a single process. Without this option, only layouts run step by
- * step in which rounding changed the choice of experts or may have been amplified.
+ * faults, step by step from the states of a single process. Without this option, a layout runs step by step
+ * only if rounding changed its expert assignments or may have been amplified.
  */
 import { spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -175,7 +175,7 @@ function exceeded({ loss, gradientNorm, gradients, flip }, bounds) {
   ];
 }
 
-/** Returns the bounds that a comparison of single steps exceeds. */
+/** Returns the bounds that a comparison of individual steps exceeds. */
 const exceededByOneStep = ({ flips, ...worst }) => [
   ...Object.entries(boundsOfOneStep).flatMap(([kind, bound]) =>
     worst[kind].difference <= bound ? [] : [kind],

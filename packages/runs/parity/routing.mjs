@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { deserialize, serialize } from 'node:v8';
 
 /**
- * A router's settings, and its choice for a token.
+ * A router's settings, and its expert assignment for a token.
  *
  * @typedef {object} TokenChoice
  * @property {ArrayLike<number>} experts
@@ -33,8 +33,8 @@ import { deserialize, serialize } from 'node:v8';
  */
 
 /**
- * Records the choices of the routers on this rank's stages. The returned extension must be added to the
- * training loop, and `save` writes a file for `readRoutings`.
+ * Records the expert assignments of the routers on this rank's stages. The returned extension must be added
+ * to the training loop, and `save` writes a file for `readRoutings`.
  */
 export function recordRouting() {
   const choices = [];
@@ -80,8 +80,8 @@ export function recordRouting() {
 }
 
 /**
- * Returns a run's choices by token: the token's experts in the order of choice, and the logits. The map is
- * empty if the model has no experts.
+ * Returns a run's expert assignments by token: the token's experts in the order of choice, and the logits.
+ * The map is empty if the model has no experts.
  */
 export function readRoutings(directory) {
   const byToken = new Map();

@@ -1,7 +1,7 @@
 /**
  * The training state after each step: weights and optimizer. A run of a single process stores its states. A
  * run with a different layout starts every step from the stored state before this step. The comparison then
- * covers only single steps, and not the rounding of earlier steps, which the model may amplify.
+ * covers only individual steps, and not the rounding of earlier steps, which the model may amplify.
  */
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

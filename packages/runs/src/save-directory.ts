@@ -111,7 +111,7 @@ export class SaveDirectory {
 /**
  * Returns the run that a job continues, which is the run that saved the checkpoint. Returns undefined if the
  * job starts a new run, because no run saved the checkpoint, or because --ckpt-step selects an earlier
- * checkpoint. In the latter case, the earlier run's later checkpoints are kept, and the user may delete them.
+ * checkpoint. With --ckpt-step, the earlier run's later checkpoints are kept, and the user may delete them.
  *
  * @throws CheckpointError MTL_CHECKPOINT_IO, _DENIED
  */

@@ -28,10 +28,10 @@ export interface ColumnParallelLinearOptions extends Pick<LinearOptions, 'input'
  * transposed weight).
  *
  * Without sequence parallelism, the input [S, B, I] is the same on all processes. With sequence parallelism,
- * the input is this process's shard [S / t, B, I]. It is all-gathered for the matmul of forward, and again
- * for the weight gradient. Only the shard is kept in between. The reduction of the input gradients overlaps
- * with the matmul of the weight gradient, and the second all-gather overlaps with the matmul of the input
- * gradient.
+ * the input is this process's shard [S / t, B, I]. It is all-gathered for the matmul of the forward pass, and
+ * again for the weight gradient. Only the shard is kept in between. The reduction of the input gradients
+ * overlaps with the matmul of the weight gradient, and the second all-gather overlaps with the matmul of the
+ * input gradient.
  */
 export const columnParallelLinear = checkedOperation(
   'columnParallelLinear',

@@ -22,7 +22,7 @@ export interface PendingVariable {
  * Starts a collective as a differentiable operation. In backward, a second collective communicates the
  * gradients. Computations before `finish` overlap with the first collective. The backward of these
  * computations overlaps with the second collective, which starts when backward reaches `finish` and ends when
- * backward reaches the start of the first.
+ * backward reaches the start of the first collective.
  */
 function startCommunication(tape: Tape, options: CommunicateOptions): PendingVariable {
   const { name, input, forward, backward } = options;
@@ -65,14 +65,15 @@ export const communicate = (tape: Tape, options: CommunicateOptions): Variable =
 /** Returns an existing variable as a pending result, for cases without a collective. */
 export const finished = (variable: Variable): PendingVariable => ({ finish: () => variable });
 
-/** Gathers the rows of all processes, in rank order. Backward sums the gradients of the copies. */
+/** Gathers the rows of all processes, in rank order. The backward pass sums the gradients of the copies. */
 export function gatherRowsOfAll(tape: Tape, input: Variable, group: ProcessGroup): PendingVariable {
   const { enter, leave } = regionCollectives({ group, sequenceParallel: true });
   return startCommunication(tape, { name: 'gatherRowsOfAll', input, forward: enter!, backward: leave! });
 }
 
 /**
- * Sums over processes and returns this process's rows of the sum. Backward gathers the gradients of all rows.
+ * Sums rows over processes and returns this process's rows of the sum. The backward pass gathers the
+ * gradients of all rows.
  */
 export function sumRowsOfAll(tape: Tape, input: Variable, group: ProcessGroup): PendingVariable {
   const { enter, leave } = regionCollectives({ group, sequenceParallel: true });
@@ -94,7 +95,8 @@ export const reversed = ({ group, inputSplits, outputSplits }: RowExchange): Row
 });
 
 /**
- * Sends rows to the other processes of the group, [N, ...] to [N', ...]. Backward sends the gradients back.
+ * Sends rows to the other processes of the group, [N, ...] to [N', ...]. The backward pass sends the
+ * gradients back.
  */
 export const exchangeRows = (tape: Tape, input: Variable, exchange: RowExchange): PendingVariable =>
   startCommunication(tape, {
@@ -118,8 +120,8 @@ function exchanged(input: Tensor, { group, inputSplits, outputSplits }: RowExcha
 }
 
 /**
- * Returns this process's share of rows that are the same on all processes, [N, ...] to [N / t, ...]. Backward
- * gathers the gradients.
+ * Returns this process's share of rows that are the same on all processes, [N, ...] to [N / t, ...]. The
+ * backward pass gathers the gradients.
  */
 export function shareOfRows(tape: Tape, input: Variable, group: ProcessGroup): Variable {
   const { enter } = regionCollectives({ group, sequenceParallel: true });

@@ -34,8 +34,8 @@ export interface DispatchTokensOptions {
 }
 
 /**
- * Rows that are being sent to the processes of their experts. Computations before `arrive` overlap with the
- * exchange of rows. The backward of these computations overlaps with the exchange of gradients.
+ * Rows that are being sent to the processes that hold their experts. Computations before `arrive` overlap
+ * with the exchange of rows. The backward of these computations overlaps with the exchange of gradients.
  */
 export interface SentTokens {
   /**
@@ -49,7 +49,7 @@ export interface SentTokens {
   arrive(tape: Tape): DispatchedTokens;
 }
 
-/** Rows that have arrived on the processes of their experts. */
+/** Rows that have arrived at the processes that hold their experts. */
 export interface DispatchedTokens {
   /**
    * [R, 1, H], ordered by expert. If several processes share the experts (`sharing`), each process has the
@@ -61,19 +61,19 @@ export interface DispatchedTokens {
   /** int32 [number of this process's experts + 1]: the first row of each expert. */
   readonly offsets: Variable;
   /**
-   * Starts to send the experts' outputs, [R, 1, H], back to the processes of their tokens. If the experts'
-   * features are sharded (`sharing`), the outputs must be partial sums. The result is the sum for each token,
-   * [T, 1, H].
+   * Starts to send the experts' outputs, [R, 1, H], back to the processes from which the tokens came. If the
+   * experts' features are sharded (`sharing`), the outputs must be partial sums. The result is the sum for
+   * each token, [T, 1, H].
    */
   combine(tape: Tape, outputs: Variable): PendingVariable;
 }
 
 /**
- * Sends each row to the processes of its experts, and the outputs back. The k outputs of a row are summed in
- * float32, in the order in which the row chose its experts, so the placement of experts changes results only
- * by rounding. The rows of an expert are ordered by process, then by token. With `alltoall`, processes first
- * exchange the row counts, and then only the rows that each process needs. With `allgather`, all processes
- * get all rows.
+ * Sends each row to the processes that hold its experts, and the outputs back. The k outputs of a row are
+ * summed in float32, in the order in which the row chose its experts, so the placement of experts changes
+ * results only by rounding. The rows of an expert are ordered by process, then by token. With `alltoall`,
+ * processes first exchange the row counts, and then only the rows that each process needs. With `allgather`,
+ * all processes get all rows.
  */
 export function dispatchTokens(tape: Tape, options: DispatchTokensOptions): SentTokens {
   const { expertParallel } = options;
@@ -173,7 +173,9 @@ function dispatchByExchange(tape: Tape, options: SpreadOptions): SentTokens {
   };
 }
 
-/** Sorts the arrived rows and their probabilities by expert. The unsorted rows are kept for backward. */
+/**
+ * Sorts the arrived rows and their probabilities by expert. The unsorted rows are kept for the backward pass.
+ */
 const orderByExpert = (
   tape: Tape,
   {
@@ -281,7 +283,7 @@ const sumCounts = (arrivals: readonly Arrival[]): number =>
 
 /** How many rows each process sends to each expert. */
 interface Counts {
-  /** Returns the number of rows from a process, given by its rank in the group `all`, to an expert. */
+  /** Returns how many rows `process` sends to `expert`. `process` is a rank in the group `all`. */
   readonly of: (process: number, expert: number) => number;
   /** The number of rows of this process. */
   readonly numOwn: number;

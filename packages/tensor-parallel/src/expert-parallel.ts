@@ -3,12 +3,13 @@ import type { ProcessGroup } from '@mtl/comm';
 import { ConfigurationError, nearestDivisors } from '@mtl/errors';
 import type { Slice } from '@mtl/layout';
 
-/** The collective that sends rows to the processes of their experts. */
+/** The collective that sends rows to the processes that hold their experts. */
 export type TokenDispatcher = 'alltoall' | 'allgather';
 
 /**
- * The experts that rows are assumed to choose in a dry run, where rows have no values. `even`: all experts
- * equally often; `first`: always the first k experts, which gives one process the most rows.
+ * The assumed routing of rows to experts in a dry run, where rows have no values. `even`: all experts are
+ * chosen equally often; `first`: the first k experts are always chosen, which gives one process the most
+ * rows.
  */
 export type AssumedRouting = 'even' | 'first';
 
@@ -34,7 +35,7 @@ export interface ExpertParallel {
   readonly all?: ProcessGroup | undefined;
   /** The collective for rows. Default alltoall. */
   readonly dispatcher?: TokenDispatcher | undefined;
-  /** The router's assumed choices in dry runs. Default: even. */
+  /** The assumed expert assignment in dry runs. Default: even. */
   readonly assumedRouting?: AssumedRouting | undefined;
 }
 

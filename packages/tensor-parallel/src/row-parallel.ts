@@ -32,11 +32,11 @@ export interface RowParallelLinearOptions extends Pick<LinearOptions, 'input' | 
 }
 
 /**
- * Ends a tensor-parallel region: `residual + dropout(sum + bias)`. The sum over processes is of `input *
- * weight^T`, with input [S, B, I / t], where weight [O, I / t] consists of this process's columns (Shoeybi et
- * al. 2019, section 3: the rows of the transposed weight). Every process gets the whole sum [S, B, O]. With
- * sequence parallelism, each process gets only its shard [S / t, B, O], and the gradient of the bias is a
- * partial sum.
+ * Ends a tensor-parallel region: `residual + dropout(sum + bias)`, where `sum` is `input * weight^T`, summed
+ * over processes. The input is [S, B, I / t], and the weight [O, I / t] consists of this process's columns
+ * (Shoeybi et al. 2019, section 3: the rows of the transposed weight). Every process gets the whole sum [S,
+ * B, O]. With sequence parallelism, each process gets only its shard [S / t, B, O], and the gradient of the
+ * bias is a partial sum.
  */
 export const rowParallelLinear = checkedOperation(
   'rowParallelLinear',

@@ -15,8 +15,8 @@ export interface VocabularyParallelEmbeddingOptions {
   /** The ids of all tokens [S, B], and this process's rows of the table [V / t, H]. */
   readonly tokens: EmbeddingLookup;
   /**
-   * Replicated tables (positions, token types), each with its ids: [S, B] or, with sequence parallelism, the
-   * ids for this process's positions, [S / t, B].
+   * Replicated tables (position and token-type embeddings), each with its ids: [S, B] or, with sequence
+   * parallelism, the ids for this process's positions, [S / t, B].
    */
   readonly others?: readonly EmbeddingLookup[];
   readonly tensorParallel: TensorParallel | undefined;

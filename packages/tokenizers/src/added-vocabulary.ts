@@ -1,4 +1,4 @@
-/** A token, without its id. Before a text is split into words, it is searched for such tokens. */
+/** A token, without its id. Before a text is split into words, it is searched for added tokens. */
 export interface AddedToken {
   readonly content: string;
   readonly special: boolean;

@@ -2,7 +2,7 @@ import { isJsonObject } from '@mtl/errors/files';
 import { shown } from './components/component.js';
 import { type Fail, makeFail } from './tokenizer-files.js';
 
-// the largest accepted id; ids index arrays, and a wrong id must not create an array of that length
+// the largest accepted id; ids index arrays, and a wrong id must not create a huge array
 const maximumId = 1 << 24;
 
 const modelTypes = ['BPE', 'Unigram', 'WordLevel', 'WordPiece'] as const;

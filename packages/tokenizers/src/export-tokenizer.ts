@@ -90,7 +90,7 @@ function settingsFile(
 const specialTokens = ['bos', 'eos', 'unk', 'pad'] as const;
 type SpecialToken = (typeof specialTokens)[number];
 
-// in published models, the names of the token that begins a text
+// the names that published models give to the token that begins a text
 const bosNames = ['<|begin_of_text|>', '<|startoftext|>', '<s>', '<bos>', '[BOS]'];
 
 /** Returns a tokenizer_config.json to add to a tokenizer.json that has none. */
@@ -114,7 +114,7 @@ function makeSettings(
     unk: unk_token ?? unknown,
     pad: pad_token ?? (tokenizer.padId === undefined ? undefined : tokens.get(tokenizer.padId)),
   };
-  // omits tokens that are not in the vocabulary, because transformers would otherwise add them
+  // omits tokens that are not in the vocabulary, because the `transformers` library would otherwise add them
   const known = Object.entries(found).filter(([, token]) => typeof token === 'string' && ids.has(token));
   const settings = { ...readSavedFiles(path), configPath };
   const tokenizerClass = findTokenizerClass(settings)?.name ?? 'PreTrainedTokenizerFast';

@@ -8,7 +8,7 @@ export const endOfText = '<|endoftext|>';
  * token is a byte string, in which each byte is a character from U+0000 to U+00FF.
  */
 export async function loadGpt2Vocabulary(): Promise<readonly string[]> {
-  // imported on demand, because the import takes 50 ms
+  // the vocabulary is imported on demand, because the import takes 50 ms
   const { default: tokens } = await import('gpt-tokenizer/bpeRanks/r50k_base');
   return tokens.map((token) => Buffer.from(token as string).toString('latin1'));
 }

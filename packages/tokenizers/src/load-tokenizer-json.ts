@@ -15,7 +15,7 @@ import { makeFail, readJsonFile, tokenizerError } from './tokenizer-files.js';
 import { isNormalized, tokenizerJsonEncoder } from './tokenizer-json-encoder.js';
 import { wordPieceOffsets } from './word-piece.js';
 
-// in published models, the names of the token that ends a document, the most specific first
+// the names that published models give to the token that ends a document, the most specific first
 const endOfDocumentNames = ['<|endoftext|>', '<|end_of_text|>', '</s>', '<eos>', '[EOS]', '[SEP]'];
 const padNames = ['<|pad|>', '<pad>', '[PAD]'];
 

@@ -56,7 +56,7 @@ export function readSavedFiles(path: string): SavedFiles {
   };
 }
 
-/** A tokenizer.json, completed by the tokens in the further files of its directory. */
+/** A tokenizer.json, completed with the tokens in the other files of its directory. */
 export interface CompleteTokenizer {
   readonly json: TokenizerJson;
   /** The special tokens as strings, by their names `bos_token`, `eos_token` and so on. */

@@ -26,8 +26,8 @@ export interface TokenizerClass {
    */
   readonly tokens: Readonly<Record<string, string | null>>;
   /**
-   * How the class adds every special token a second time: only the token's string, or the token with its
-   * properties. Absent if tokens are added only once.
+   * How the class adds every special token a second time: as a string without properties (`texts`), or with
+   * its properties (`tokens`). Absent if tokens are added only once.
    */
   readonly addsAgain?: 'texts' | 'tokens';
   readonly parts: (settings: ClassSettings) => ClassComponents;
@@ -294,7 +294,7 @@ const isKnown = (name: string): boolean =>
 const readText = (value: unknown): string | undefined =>
   typeof value === 'string' && value !== '' ? value : undefined;
 
-/** Returns the name of the code for a tokenizer in `auto_map`; undefined if there is none. */
+/** Returns the name of the tokenizer code that `auto_map` names; undefined if it names none. */
 function readCode(map: unknown): string | undefined {
   const code: unknown = isJsonObject(map) ? map.AutoTokenizer : map;
   if (code === undefined || code === null) return undefined;

@@ -78,12 +78,12 @@ export type TokenizerOptions =
   | {
       readonly type: 'GPT2BPETokenizer';
       /**
-       * The path of `vocab.json`. Either both this and `mergeFile` (`merges.txt`) or neither must be given.
-       * Without them, GPT-2's built-in vocabulary is used.
+       * The path of `vocab.json`. Either both `vocabFile` and `mergeFile` (the path of `merges.txt`) or
+       * neither must be given. Without them, GPT-2's built-in vocabulary is used.
        */
       readonly vocabFile?: string | undefined;
       readonly mergeFile?: string | undefined;
-      /** The path of a Jinja chat template. The directory of the files is not searched for one. */
+      /** The path of a Jinja chat template. No template is read from the directory of the vocabulary. */
       readonly chatTemplate?: string | undefined;
     }
   | {

@@ -54,7 +54,7 @@ export interface EncodedText {
   readonly ends: readonly number[];
 }
 
-// BertPreTokenizer splits words at the punctuation that the library knows, and at ASCII symbols
+// BertPreTokenizer splits words at the punctuation that the `tokenizers` library knows, and at ASCII symbols
 const isPunctuation = new RegExp(`^[${punctuation}]$`, 'v');
 const isWhiteSpace = new RegExp(`^${whiteSpace}$`, 'u');
 // the maximum number of cached characters; most texts use a few hundred, but a text could contain all
@@ -63,9 +63,9 @@ const maximumCachedCharacters = 1 << 16;
 
 /**
  * Returns an encoder with offsets for BERT's WordPiece (BertNormalizer, BertPreTokenizer); undefined for any
- * other pipeline. Its ids are equal to the library's ids. The origin of each normalized character is known,
- * because every step of this pipeline before the splitting of words works on single code points. Marks that
- * the normalizer drops belong to no token.
+ * other pipeline. Its ids are equal to the ids of the `tokenizers` library. The origin of each normalized
+ * character is known, because every step of this pipeline before the splitting of words works on single code
+ * points. Marks that the normalizer drops belong to no token.
  */
 export function wordPieceOffsets(
   json: TokenizerJson,

@@ -4,10 +4,7 @@
  */
 const mostLayers = 16;
 
-/**
- * A scalar that, together with a few more, summarizes a record of type `experts`. Each scalar becomes a
- * curve.
- */
+/** A scalar in the summary of a record of type `experts`. Each scalar becomes a curve. */
 export interface ExpertScalar {
   readonly name: string;
   readonly value: number;
@@ -16,9 +13,10 @@ export interface ExpertScalar {
 /**
  * Returns the scalars of an `experts` record by name, over all layers: `experts/max_load` (the load of the
  * busiest expert relative to an even load; the largest value over all layers), `experts/dropped` (the
- * fraction of dropped choices; a mean over layers) and `experts/entropy` (the entropy of the router's scores,
- * in nats; a mean over layers). The same scalars for layer N are named `experts/layer_N/...`. They exist for
- * at most 16 layers, so there are at most 51 scalars. Returns an empty list for a record in a different form.
+ * fraction of expert assignments that were dropped; a mean over layers) and `experts/entropy` (the entropy of
+ * the router's scores, in nats; a mean over layers). The same scalars for layer N are named
+ * `experts/layer_N/...`. They exist for at most 16 layers, so there are at most 51 scalars. Returns an empty
+ * list for a record in a different form.
  */
 export function expertScalars(fields: Readonly<Record<string, unknown>>): readonly ExpertScalar[] {
   const { layers, loads, dropped, entropy } = fields;

@@ -32,7 +32,7 @@ export class TapeStage<Batch> implements Stage<Batch> {
   readonly isLast = true;
   readonly #forward: TapeForward<Batch>;
   readonly #lossName: string;
-  /** The tapes of micro-batches whose backward has not ended. */
+  /** The tapes of micro-batches whose backward pass has not ended. */
   readonly #tapes = new Map<number, Tape>();
   /** The losses that `takeLosses` has not returned yet. */
   readonly #losses = new Map<number, TapeLosses>();

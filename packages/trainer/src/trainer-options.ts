@@ -54,8 +54,8 @@ export interface TrainerOptions<Batch> {
   /** The number of tokens per sample, for metrics. Default: 1. */
   readonly sequenceLength?: number;
   /**
-   * The model FLOPs per sample, forward and backward, for metrics. Default: 0, which means that the FLOP rate
-   * is not known.
+   * The model FLOPs per sample in the forward and backward passes, for metrics. Default: 0, which means that
+   * the FLOP rate is not known.
    */
   readonly flopsPerSample?: number;
   readonly trainIterations: number;

@@ -200,7 +200,10 @@ export class Trainer<Batch> implements AsyncIterable<StepMetrics> {
     return { ...reportedLosses(losses, means), ...tokenLosses(losses) };
   }
 
-  /** For each kind of loss, returns this rank's contribution to the count in the micro-batches. */
+  /**
+   * For each kind of loss, returns this rank's contribution to the number of counted units in the
+   * micro-batches.
+   */
   #countLosses(batches: readonly Batch[]): readonly number[] {
     const { losses, pipeline } = this.#options;
     return ownCounts(batches, { losses, ranks: this.ranks, isLastStage: pipeline.isLast });

@@ -79,8 +79,8 @@ export class TrainingSaves {
   }
 
   /**
-   * Saves a checkpoint, or starts to save it in the background. Before, waits until the previous checkpoint
-   * is published.
+   * Waits until the previous checkpoint is published. Then saves a checkpoint, or starts to save it in the
+   * background.
    */
   async atInterval(): Promise<void> {
     if (this.#background === undefined) return await this.atEnd();

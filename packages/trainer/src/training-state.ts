@@ -79,7 +79,7 @@ const valuesIn = (view: () => Tensor): KeptValues => {
   };
 };
 
-/** The values of a box of a parameter: `size` elements of `values`, beginning at index `start`. */
+/** The values of a parameter's box: `size` elements of `values`, beginning at index `start`. */
 interface ValuesOfBox {
   readonly values: KeptValues;
   readonly start: number;
@@ -163,8 +163,8 @@ function convertedValues({
 
 /**
  * Returns checkpoint tensors for this rank's values of a store's parameters. A complete parameter or
- * tensor-parallel slice is one box. A parameter that is divided among the ranks of the store consists of a
- * few boxes.
+ * tensor-parallel slice is one box. A parameter that is sharded over the ranks of the store consists of a few
+ * boxes.
  */
 function heldTensors(
   { group, device }: Pick<ParameterStore, 'group' | 'device'>,
@@ -213,9 +213,9 @@ function heldTensors(
 const listTrained = ({ ranges, isDivided }: ParameterStore) => ({ ranges, isDivided: () => isDivided });
 
 /**
- * Returns the magnitude from which on a weight is unusable, because no forward pass then computes a finite
- * loss. In float16, the model's copy of such a weight is infinite. In float32 and bfloat16, the square of
- * such a weight is infinite.
+ * Returns the smallest magnitude at which a weight is unusable, because no forward pass then computes a
+ * finite loss. In float16, the model's copy of such a weight is infinite. In float32 and bfloat16, the square
+ * of such a weight is infinite.
  */
 function weightLimit({ dtype }: ParameterStore): ValueLimit {
   return dtype === 'float16'

@@ -122,7 +122,7 @@ export function npmProblems(words, { path, paragraph = '' }) {
 const developers =
   /^(tooling|(packages|apps)\/[^/]+\/(bench|parity|study|validation))\/.*(?<!\.test)\.(mjs|ts|py)$/;
 
-/** Returns a function that returns true if any program for developers among `files` reads the given flag. */
+/** Returns a predicate: true if any program for developers among `files` reads the given flag. */
 export function flagsOfDevelopers(files) {
   const texts = files
     .filter((path) => developers.test(path) && !path.startsWith('tooling/checks/documented'))

@@ -18,13 +18,13 @@ namespace mtl::emulation {
 
 void set_up_barrier(uint64_t* barrier, int arrivals, Site site);
 // Emulates fence.mbarrier_init: makes the barriers that the calling thread has initialized usable by all
-// threads. Also acts as a fence of the proxy.
+// threads. Also acts as a proxy fence (see fence_async_proxy).
 void publish_barriers();
 // Emulates fence.proxy.async: makes the stores of threads to shared memory visible to asynchronous work that
 // starts later. It is an error if a matmul reads, or a copy overwrites, bytes that were stored without this
 // fence.
 void fence_async_proxy();
-// Arrives once, and makes the phase wait for `bytes` more bytes.
+// Arrives once at the barrier, and makes its current phase wait for `bytes` more bytes.
 void arrive_at(uint64_t* barrier, int bytes, Site site);
 // Waits until the phase with this parity is over, that is, until the barrier's current phase has the opposite
 // parity. If a phase never ends, the report names `slot`.

@@ -19,7 +19,7 @@
 namespace mtl::emulation {
 namespace {
 
-// a block's limit on an H100 unless the launch requests more
+// the shared memory of a block on an H100 unless the launch requests more
 constexpr size_t kStaticBytes = 48 << 10;  
 constexpr size_t kDynamicAlignment = 1024;  // of memory declared with MTL_DYNAMIC_SHARED
 constexpr size_t kRedZone = 64;             // bytes after every array

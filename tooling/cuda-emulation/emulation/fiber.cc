@@ -29,8 +29,7 @@ constexpr size_t kStackBytes = 256 << 10;
 // offset, these beginnings would evict each other from the first-level cache.
 constexpr size_t kLineBytes = 64, kStaggerBytes = 17 * kLineBytes, kNumStaggers = 32;
 
-// The saved state of a fiber, or of the thread that resumed it. It is used while the respective other one
-// runs.
+// The saved state of a fiber while the thread that resumed it runs, or of this thread while the fiber runs.
 struct Context {
 #if defined(MTL_FAST_FIBERS)
   void* stack_pointer = nullptr;

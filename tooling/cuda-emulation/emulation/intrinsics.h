@@ -193,8 +193,8 @@ inline float __fsqrt_rn(float value) { return std::sqrt(value); }
 inline float __fdiv_rn(float a, float b) { return a / b; }
 inline float __fmaf_rn(float a, float b, float c) { return std::fma(a, b, c); }
 inline float __saturatef(float value) { return !(value > 0.0f) ? 0.0f : value > 1.0f ? 1.0f : value; }
-// volatile, because the compiler must not contract this operation with a neighbouring operation into a fused
-// multiply-add
+// the results are volatile, because the compiler must not contract this operation with a neighbouring
+// operation into a fused multiply-add
 inline float __fadd_rn(float a, float b) { const volatile float sum = a + b; return sum; }
 inline float __fmul_rn(float a, float b) { const volatile float product = a * b; return product; }
 

@@ -6,7 +6,7 @@ namespace {
 float element(uint16_t bits, __nv_bfloat16) { return __bfloat162float({bits}); }
 float element(uint16_t bits, __half) { return __half2float({bits}); }
 
-// Returns an element of a register that holds two (half 0 is in the lower bits).
+// Returns one of the two elements in a register (half 0 is in the lower bits).
 template <typename T>
 float element_of(uint32_t pair, int half) {
   return element(static_cast<uint16_t>(pair >> (16 * half)), T{});

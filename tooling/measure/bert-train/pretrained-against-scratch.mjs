@@ -25,7 +25,7 @@ const { values, positionals } = parseArgs({
     epochs: { type: 'string', default: '5' },
     seeds: { type: 'string', default: '1,2,3' },
     lr: { type: 'string', default: '3e-4' },
-    // the learning rate for training from scratch; if undefined, --lr is used
+    // the learning rate for fine-tuning from initial weights; if undefined, --lr is used
     'scratch-lr': { type: 'string' },
     threads: { type: 'string', default: '2' },
   },

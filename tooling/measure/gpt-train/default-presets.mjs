@@ -28,7 +28,7 @@ const presets = ['gpt2-4m', 'default'];
 
 const median = (numbers) => [...numbers].sort((a, b) => a - b)[Math.floor(numbers.length / 2)];
 
-/** Returns the files of the addresses that are in the validation part of --split 95,5,0. */
+/** Returns the text files of the corpus that are in the validation part of --split 95,5,0. */
 function validationFiles() {
   const files = defaultCorpusFiles();
   return files.slice(Math.round(0.95 * files.length));

@@ -6,7 +6,7 @@
  * of 1 GiB, which is larger than any cache, and both are timed.
  *   npm run dev -- generation-rate [--preset gpt2-124m] [--dtype float32 --dtype bfloat16] [--threads 2]
  *     [--sequences 1] [--prompt 8] [--groups 12] [--tokens 8] [--profile]
- * An observer also times single operations; without an observer, a token is a recorded graph. For each
+ * An observer also times individual operations; without an observer, a token is a recorded graph. For each
  * operation
  * of a token, the fastest time among all tokens is taken, and these times are added. On a busy machine, this
  * sum
@@ -56,7 +56,7 @@ const memory = Tensor.empty({ shape: [numSlices, sliceBytes / 4], dtype: 'float3
 memory.zero();
 const total = Tensor.empty({ shape: [1], dtype: 'float64' });
 
-/** Reads the memory once. Returns the time of each slice in seconds. */
+/** Reads `memory` once, slice by slice. Returns the seconds that each slice took. */
 function timeSlices() {
   return Array.from({ length: numSlices }, (_, slice) =>
     tidy(() => {
@@ -135,12 +135,16 @@ async function generateGroups(model, onToken) {
   }
 }
 
-/** Times groups of tokens and slices of memory in turns. Returns the seconds of each token and slice. */
+/**
+ * Times groups of tokens and slices of memory in turns. Returns the seconds that each token and each slice
+ * took.
+ */
 async function timeTokens(model) {
   const [tokens, slices] = [[], []];
   let [start, inGroup] = [0, 0];
   await generateGroups(model, () => {
-    // the first token of a group is not counted, because no weights are in a cache
+    // the first token of a group is not counted, because reading the memory has displaced the weights from
+    // all caches
     if (inGroup > 1) tokens.push((performance.now() - start) / 1000);
     if (inGroup % (numTokens + 1) === 0) {
       inGroup = 0;
@@ -165,7 +169,7 @@ async function timeOperations(original) {
 
 const sum = (numbers) => numbers.reduce((total, number) => total + number, 0);
 
-/** Prints the milliseconds of a token by operation. */
+/** Prints how many milliseconds each operation takes per token. */
 function printProfile(operations) {
   const rows = new Map();
   for (const { name, seconds } of operations) rows.set(name, [...(rows.get(name) ?? []), seconds * 1000]);

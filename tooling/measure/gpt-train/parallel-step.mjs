@@ -1,10 +1,9 @@
 #!/usr/bin/env node
 /**
- * Compares the training step with a batch on several ranks with one thread each with a single process that
- * has
- * the same number of threads. Prints tokens/s, the time for which a step waits for communication, and the
- * memory
- * of a rank.
+ * Compares two ways to run the training step: on several ranks with one thread each, and in a single process
+ * with the same number of threads. Prints tokens/s, the time for which a step waits for communication, and
+ * the
+ * memory of a rank.
  *   npm run dev -- parallel-steps [--preset gpt2-124m] [--dtype bfloat16] [--ranks 2] [--repeat 3] [--iters
  *   4]
  *     [--only pp] [--matmul-library own|oneDNN] [--log FILE]

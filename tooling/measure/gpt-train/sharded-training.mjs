@@ -4,9 +4,8 @@
  *
  * Trains a GPT whose parameters, gradients and moments are sharded over four ranks of this machine: 10 steps
  * with full recomputation in bf16, a checkpoint after step 8, and the last steps again from that checkpoint.
- * Memory and disk are checked first. Fails unless the memory of every rank is as `mtl plan` counts, a rank
- * has at most 0.3 of one process's states, the loss falls, and the resumed steps have the same losses and
- * norms.
+ * Memory and disk are checked first. Fails unless the memory of every rank agrees with `mtl plan`, a rank has
+ * at most 0.3 of one process's states, the loss falls, and the resumed steps have the same losses and norms.
  */
 import { spawnSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, statfsSync } from 'node:fs';

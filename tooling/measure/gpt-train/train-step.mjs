@@ -70,7 +70,7 @@ const { values } = parseArgs({
     gradients: { type: 'string', default: 'float32' },
     /** Keeps master weights as remainders. */
     remainders: { type: 'boolean', default: false },
-    /** only on a GPU, and only if passes contain no communication, so not with --tp */
+    /** works only on a GPU, and only if passes contain no communication, so not with --tp */
     'cuda-graphs': { type: 'boolean', default: false },
     'matmul-library': { type: 'string', default: 'faster' },
     /** prints the time of each operation to standard error */
@@ -225,9 +225,7 @@ function communication() {
     bytes: counts.reduce((sum, { sentBytes }) => sum + sentBytes, 0),
   };
 }
-/**
- * The time that this process has waited for results from a GPU, in milliseconds. Only reading a result waits.
- */
+/** How long this process has waited for results from a GPU, in milliseconds. Only reading a result waits. */
 let readMs = 0;
 if (device === 'cuda') {
   const read = Tensor.prototype.read;

@@ -67,7 +67,7 @@ function timed(bodies) {
 
 const routings = {
   even: (slot) => slot % experts,
-  // the square of a uniform number, so that the first experts are the most frequent
+  // the square of a uniform value from 0 to 1, so that the first experts are the most frequent
   skewed: (slot) => Math.floor((hash(slot) / 2 ** 32) ** 2 * experts),
 };
 

@@ -69,9 +69,7 @@ export function copyRate(bytes: number): number {
   return (8 * size) / best;
 }
 
-/**
- * Returns the FLOP/s of the library's matmul, at a size for which the time to start threads is negligible.
- */
+/** Returns the FLOP/s of a matmul in `dtype`, at a size for which the time to start threads is negligible. */
 export function matmulRate(dtype: 'float32' | 'bfloat16'): number {
   const n = isDryRun ? 32 : device === 'cuda' ? 8192 : 1024;
   const [output, left, right] = [0, 1, 2].map(() => Tensor.zeros({ shape: [n, n], dtype, device }));

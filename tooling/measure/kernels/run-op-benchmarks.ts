@@ -150,8 +150,8 @@ function measure(opCase: OpCase, dtype: BenchmarkDType): Row {
   const tensors = makeLargeTensors(opCase.tensors, { device, dtype });
   const flops = opCase.benchmark?.flops;
   const bytes = countTraffic(opCase, dtype);
-  // the comparison is measured immediately before and after, because the speed of a shared machine changes
-  // within seconds
+  // the rate for the comparison is measured immediately before and after the operation, because the speed of
+  // a shared machine changes within seconds
   const peer = (): number => (flops === undefined ? copyRate(bytes) : measureMatmulRate(dtype));
   const before = peer();
   const { median, best } = time(() => opCase.run(tensors));

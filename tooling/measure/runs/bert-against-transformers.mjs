@@ -52,7 +52,8 @@ const bounds = { float32: { loss: 1e-5, norm: 1e-4 }, bfloat16: { loss: 2e-3, no
 const threads = Number(values.threads);
 
 /**
- * Returns a batch in transformers' form: sample after sample, truncated to the length of the longest sample.
+ * Returns a batch in the form that the `transformers` library expects: sample after sample, truncated to the
+ * length of the longest sample.
  */
 function forPeer({
   batchSize,
@@ -82,7 +83,7 @@ function forPeer({
 const median = (numbers) => [...numbers].sort((a, b) => a - b)[Math.floor(numbers.length / 2)];
 const readTime = (result) => result[values.by];
 
-/** Returns a function that returns the micro-batches of a step, in both sides' forms. */
+/** Returns a function that reads the micro-batches of a step, in the forms of both sides. */
 function makeStepReader(dataset, { samples }) {
   return (step, microBatch) => {
     const batches = Array.from({ length: samples / microBatch }, (_, index) =>

@@ -11,7 +11,8 @@ const vocabularySize = 8192;
 /**
  * Opens BERT samples with the same padding as in a training run. `corpus`: a text file whose paragraphs are
  * the documents. Most samples then do not fill their sequence, because paragraphs are short. Default: the
- * bundled addresses, which fill all samples except the samples that the mapping shortens at random.
+ * bundled corpus of long addresses, which fill all samples except the samples that the mapping shortens at
+ * random.
  */
 export async function openBertSamples({ directory, sequenceLength, numSamples, corpus }) {
   const files = corpus === undefined ? defaultCorpusFiles() : [corpus];

@@ -4,7 +4,10 @@ import { operationStatistics } from '@mtl/kernels';
 import { BertStage } from '@mtl/models';
 import { AdamwOptimizer, createStores } from '@mtl/optimizer';
 
-/** Returns the configuration of bert-base, with layer norms at transformers' positions. */
+/**
+ * Returns the configuration of bert-base, with layer norms in the same places as in the `transformers`
+ * library.
+ */
 export function bertBase({ sequenceLength, dropout }) {
   return {
     numLayers: 12,

@@ -80,7 +80,9 @@ export class LlamaSide {
     });
   }
 
-  /** Writes the weights in the format of transformers, and the adapters in the format of PEFT. */
+  /**
+   * Writes the weights in the format of the `transformers` library, and the adapters in the format of PEFT.
+   */
   async save({ base, adapters }) {
     const tensors = parameterTensors(this.stage.parameters);
     await writeHuggingFaceGpt({

@@ -26,7 +26,7 @@ const { values } = parseArgs({
     profile: { type: 'boolean', default: false },
   },
 });
-/** The largest allowed ratio of WebAssembly's time to SSE2's. */
+/** The largest allowed ratio of WebAssembly's time to the time with SSE2. */
 const goal = 1.5;
 const sides = [
   { name: 'WebAssembly', kernels: 'wasm' },

@@ -52,7 +52,8 @@ function fusedProjection() {
 const factor = 0.75;
 
 /**
- * Returns, for each row of the adapter's B, the index of the weight row `[G, R + 2, D]` to which it is added.
+ * Returns, for each row of the adapter's B, the index of the weight row to which it is added. The index
+ * counts the rows of the flattened `[G, R + 2, D]`.
  */
 function listRows({ up, outputs }: LinearAdapter): number[] {
   const [, parts] = outputs!;
@@ -95,7 +96,10 @@ interface Run {
   readonly dropout?: Omit<Dropout, 'samples'>;
 }
 
-/** Returns the output, the gradient of the input and the gradients of the adapters. */
+/**
+ * Runs the adapted layer forward and backward. Returns the output, the gradient of the input and the
+ * gradients of the adapters.
+ */
 function runAdapted({ split = false, dropout }: Run = {}) {
   const { weight, bias, query, value } = fusedProjection();
   const trained = [query, value].flatMap(({ down, up }) => [down, up]);
@@ -165,7 +169,7 @@ function runMerged({ base, added }: Pick<ReturnType<typeof runAdapted>, 'base' |
   return result;
 }
 
-// decimal places; the sums of a few dozen float64 values differ by less through rounding
+// decimal places; rounding changes the sums of a few dozen float64 values by less than this
 const precision = 12;
 const expectClose = (actual: readonly number[], expected: readonly number[]): void => {
   expect(actual.length).toBe(expected.length);

@@ -24,7 +24,8 @@ import {
 } from './linear.js';
 
 /**
- * A low-rank adapter (LoRA, Hu et al. 2021) for all outputs of a linear layer, or for a box of its outputs.
+ * A low-rank adapter (LoRA, Hu et al. 2021) for all outputs of a linear layer, or for a box of its outputs: a
+ * slice of each output dimension.
  */
 export interface LinearAdapter {
   /** A, [r, I] */
@@ -127,7 +128,7 @@ const notFrozen = ({ name }: Parameter): UsageError =>
     remedy: 'freeze them before the optimizer is built',
   });
 
-/** Computes the tape's output, and the input projected by A, [..., R]. */
+/** Computes the operation's output, and `low`: the input projected by A, [..., R]. */
 function forward(
   { input, weight, bias, adapters, collectives = {} }: AdaptedLinearOptions,
   layout: AdapterLayout,
@@ -150,7 +151,7 @@ function forward(
   };
 }
 
-/** Returns a new tensor with dropout applied to the input; undefined without dropout. */
+/** Returns a new tensor with dropout applied to the input, or undefined if `dropout` is undefined. */
 function droppedInput(
   input: Tensor,
   dropout: Dropout | undefined,
@@ -162,7 +163,7 @@ function droppedInput(
   return output;
 }
 
-/** The places of each adapter's factors in the joined matrices A [R, I] and B [O, R]. */
+/** Where each adapter's factors are in the joined matrices A [R, I] and B [O, R]. */
 class AdapterLayout {
   /** O, the number of outputs on this process. */
   readonly numOutputs: number;

@@ -27,7 +27,7 @@ interface HeadSlice {
 
 /**
  * The sinks of one attention call. Forward adds the sinks to the results of attention. Backward computes the
- * sinks' gradient together with the input gradients; the weight half of backward then adds it to the
+ * sinks' gradient together with the input gradients; the weight-gradient half of backward then adds it to the
  * parameter's main gradient.
  */
 export class SinksOfCall {

@@ -18,7 +18,10 @@ import type { Heads } from './split-projection.js';
 /** Samples that are stored one after the other, without padding. `starts` is int32 [N + 1]. */
 export type PackedRows = Omit<PackedSamples, 'starts' | 'queries' | 'first'> & { readonly starts: Variable };
 
-/** The keys that each query can attend to (see `Visibility` of @mtl/kernels). Masks are variables here. */
+/**
+ * The keys that each query can attend to (see `Visibility` of @mtl/kernels). Here, the masks are variables
+ * instead of tensors.
+ */
 export interface VisibilityOptions extends Pick<Visibility, 'causal' | 'windowSize'> {
   /** int32 [B, S]: the first key that each query may see (document boundaries). */
   readonly keyStart?: Variable | undefined;
@@ -32,8 +35,8 @@ export interface VisibilityOptions extends Pick<Visibility, 'causal' | 'windowSi
 }
 
 /**
- * S: sequence length. B: micro-batch size. T: rows of packed samples. Heads are as in `Heads`. A = G * R is
- * the number of this process's query heads.
+ * S: sequence length. B: micro-batch size. T: rows of packed samples. `Heads` describes the shapes of the
+ * heads. A = G * R is the number of this process's query heads.
  */
 export interface AttentionOptions extends Heads<Variable> {
   /** Default: every query sees all keys. */
@@ -44,7 +47,10 @@ export interface AttentionOptions extends Heads<Variable> {
   readonly softCap?: number | undefined;
   /** float32 [A]: a running maximum of each head's highest score. It is not differentiated. */
   readonly highestScores?: Tensor | undefined;
-  /** `samples` is int64 [B]; for packed samples, [N]. */
+  /**
+   * The dropout of the attention probabilities. `samples` is int64 [B]; for packed samples, [N]. Default:
+   * none.
+   */
   readonly dropout?: Omit<Dropout, 'positions'> | undefined;
   /** The global index of this process's first head. Default: 0. */
   readonly headOffset?: number | undefined;

@@ -4,7 +4,7 @@ import { type Parameter, trainedParameters } from '../parameter.js';
 import type { Tape } from '../tape.js';
 import type { Variable } from '../variable.js';
 
-/** A table, and the ids of the rows to look up. */
+/** A table, and the ids of the rows to look up in the table. */
 export interface EmbeddingLookup {
   /** int32 [S, B]: row indices of the complete table */
   readonly ids: Variable;

@@ -10,14 +10,15 @@ import type { Variable } from '../variable.js';
 
 export interface GroupByExpertOptions {
   /**
-   * int32 [T, k]: the expert of each slot, or -1 for a dropped slot. A slot is one of the k choices of a row.
+   * int32 [T, k]: the expert of each slot, or -1 for a dropped slot. A slot is one of a row's k expert
+   * assignments.
    */
   readonly experts: Variable;
   /** E */
   readonly numExperts: number;
 }
 
-/** The place of each slot after the slots have been sorted by expert. */
+/** Where each slot is after the slots have been sorted by expert. */
 export interface RowGrouping {
   /** int32 [T, k]: the grouped row of each slot, or -1 if the slot was dropped */
   readonly positions: Variable;
@@ -176,7 +177,7 @@ export interface CombineRowsOptions {
   /** `[..., H]` of R rows */
   readonly rows: Variable;
   readonly grouping: RowGrouping;
-  /** The shape of the output: T rows of H elements. Default [T, 1, H]. */
+  /** The shape of the output: T rows of H elements. Default: [T, 1, H]. */
   readonly shape?: readonly number[] | undefined;
 }
 

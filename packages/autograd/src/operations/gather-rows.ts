@@ -8,10 +8,10 @@ export interface GatherRowsOptions {
   readonly input: Variable;
   /** int32 [M]: flat indices into [S, B] of the complete sequence. An index may occur several times */
   readonly indices: Variable;
-  /** The global flat index of the input's first row, if the sequence is sharded. Default 0. */
+  /** The global flat index of the input's first row, if the sequence is sharded. Default: 0. */
   readonly firstRow?: number;
   /**
-   * The number of rows of all processes together, if the sequence is sharded. Default: the input's number of
+   * How many rows all processes have together, if the sequence is sharded. Default: the input's number of
    * rows.
    */
   readonly numRows?: number | undefined;

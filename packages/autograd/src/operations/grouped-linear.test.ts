@@ -132,7 +132,7 @@ describe('a grouped layer with adapters', () => {
     const step = 1e-5;
     const expectDerivative = (actual: number, at: (delta: number) => number, what: string): void => {
       // the loss is linear in each value, so the error in float64 is only the rounding of the loss divided by
-      // the step, about 1e-14 / 1e-5
+      // the step: 1e-14 / 1e-5 = 1e-9
       expect(Math.abs(actual - (at(step) - at(-step)) / (2 * step)), what).toBeLessThan(1e-8);
     };
     [layer.down, layer.up].forEach((parameter, index) => {

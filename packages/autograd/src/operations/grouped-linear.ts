@@ -154,7 +154,7 @@ export const adaptedGroupedLinear = checkedOperation(
         saved: [savedInput, savedLow, savedOffsets],
         backward: ({ parts, outputGradient }) => {
           const bounds = savedOffsets.tensor;
-          // contains first the gradient of B's output, then the gradient of A's output
+          // `lowGradient` contains first the gradient of B's output, then the gradient of A's output
           const lowGradient = times(outputGradient!, up, bounds);
           scale({ output: lowGradient, input: lowGradient, factor });
           let inputGradient: Tensor | undefined;

@@ -43,8 +43,8 @@ export interface LinearCrossEntropyOptions {
    */
   readonly weights: Variable;
   /**
-   * Tokens with this label have no loss and no gradient, whatever their weight. For PyTorch's mean, the
-   * number of tokens in `weights` must exclude ignored tokens.
+   * Tokens with this label have no loss and no gradient, whatever their weight. To get the same mean as in
+   * PyTorch, the number of tokens in `weights` must exclude ignored tokens.
    */
   readonly ignoreIndex?: number | undefined;
   /** The maximum number of bytes of logits in memory at a time. Default: see `logitRowsAtATime`. */
@@ -191,7 +191,7 @@ function gradientsOfRows(
         weight: weight.data,
       });
       output.dispose();
-      // the collective overlaps with the computation of the last weight gradient
+      // the collective for the input gradient overlaps with the computation of the last weight gradient
       if (end === numRows) inputGradient = startCollective(collectives?.reduceInputGradient, localGradient);
     }
     if (parts.weight) {
@@ -296,7 +296,7 @@ export interface LogitRowsOptions {
   readonly numRows: number;
   /** The bytes of a row of logits. */
   readonly bytesPerRow: number;
-  /** The number of bytes of one row of the input from which logits are computed. */
+  /** The size in bytes of one input row, from which the logits are computed. */
   readonly inputBytesPerRow: number;
   /** The device of the logits. Default: `cpu`. */
   readonly device?: Device | undefined;
@@ -317,9 +317,9 @@ const keptByLayer = 16;
 /**
  * Returns the default size of a chunk of logits, in bytes. Every chunk reads and writes the float32 gradient
  * of the whole vocabulary. On a GPU this takes as long as the matmul of a small chunk, so small chunks are
- * slow. Large chunks need more memory, but the memory that one layer uses is little in a model of several
- * layers. The size depends only on shapes, so that every step and every rank with the same shapes computes
- * the same bits.
+ * slow. A large chunk on a GPU takes about the memory that one layer keeps, which is little in a model of
+ * several layers. The size depends only on shapes, so that every step and every rank with the same shapes
+ * computes the same bits.
  */
 function defaultChunkBytes(device: Device, inputBytes: number): number {
   if (chooseMetaDevice(device) !== 'meta-cuda') return 64 * mebibyte;

@@ -183,7 +183,7 @@ function computeGradients(options: RunOptions): number[][] {
   return result;
 }
 
-/** Computes `sum(weights * output)`, with the values of the input or of a parameter replaced. */
+/** Computes `sum(weights * output)`, with `values` as the values of the input. */
 function objective(options: LayerOptions, values: readonly number[] = start): number {
   const tape = new Tape({ recording: false });
   const input = tape.input(Tensor.from(values, { shape, dtype, device }));
@@ -198,8 +198,8 @@ const step = 1e-5;
 const difference = (of: (change: number) => number): number => (of(step) - of(-step)) / (2 * step);
 
 /**
- * Computes the gradients of `computeGradients` by central differences; for each parameter, only the gradients
- * of the first few elements.
+ * Computes the same gradients as `computeGradients`, but by central differences; for each parameter, only the
+ * gradients of the first few elements.
  */
 function computeDifferences(options: LayerOptions): number[][] {
   const moved = (values: readonly number[], index: number, change: number): number[] =>

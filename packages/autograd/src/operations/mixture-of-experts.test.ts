@@ -178,8 +178,8 @@ describe('a mixture-of-experts layer', () => {
       const { input, gradients } = run({ scoreFunction });
       const step = 1e-6;
       const expectDerivative = (actual: number, at: (delta: number) => number, what: string): void => {
-        // the error in float64 is about the step squared, plus the rounding of the loss divided by the step,
-        // about 1e-15 / 1e-6
+        // the error in float64 is about the step squared, plus the rounding of the loss divided by the step:
+        // 1e-15 / 1e-6 = 1e-9
         expect(Math.abs(actual - (at(step) - at(-step)) / (2 * step)), what).toBeLessThan(2e-8);
       };
       all.forEach((parameter, index) => {

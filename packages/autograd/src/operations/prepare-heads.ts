@@ -31,7 +31,7 @@ export interface HeadNorm {
   readonly epsilon: number;
 }
 
-/** The operands of the norm of all queries, or of all keys. */
+/** The operands of a norm that is applied to all queries, or to all keys. */
 interface NormOperands {
   readonly weight: Parameter;
   readonly bias: Parameter | undefined;
@@ -88,7 +88,7 @@ function headNormBackward(
     readonly inputGradient: Tensor | undefined;
     readonly outputGradient: Tensor;
     readonly input: Tensor;
-    /** True to add to the gradients of the parameters, unless they are frozen. */
+    /** True to add the parameters' gradients to their main gradients, unless the parameters are frozen. */
     readonly addsToParameters: boolean;
   },
 ): void {

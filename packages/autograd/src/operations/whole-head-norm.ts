@@ -27,7 +27,10 @@ export interface WholeHeadNormOptions {
   readonly epsilon: number;
   /** The number of processes over which the heads are evenly sharded. Default: 1. */
   readonly numShards?: number | undefined;
-  /** Sums values over the processes that share the heads, in place. Default: this process has all heads. */
+  /**
+   * Sums values, in place, over the processes over which the heads are sharded. Default: this process has all
+   * heads.
+   */
   readonly sum?: Collective | undefined;
 }
 
@@ -198,10 +201,10 @@ function backward(
 
 /**
  * Applies one RMSNorm to the queries of all heads together, and a second RMSNorm to the keys of all groups
- * together (OLMoE, Muennighoff et al. 2024); other models have a norm per head. If processes share the heads,
- * a collective sums the squares in forward, and a collective sums the products of gradients and inputs in
- * backward. Returns a packed projection with the shape of `qkv` and unchanged attention values. If the tape
- * rematerializes, backward computes the result again instead of keeping it.
+ * together (OLMoE, Muennighoff et al. 2024); other models have a norm per head. If the heads are sharded over
+ * processes, a collective sums the squares in forward, and a collective sums the products of gradients and
+ * inputs in backward. Returns a packed projection with the shape of `qkv` and unchanged attention values. If
+ * the tape rematerializes, backward computes the result again instead of keeping it.
  *
  * @throws KernelError or UsageError `MTL_SHAPE` or `MTL_DTYPE` for operands that do not fit
  */

@@ -25,8 +25,8 @@ const constant = (values: readonly number[], dtype: 'int32' | 'float32'): Variab
   new Variable(Tensor.from(values, { shape: [values.length, 1], dtype }), { requiresGradient: false });
 
 /**
- * Returns the losses of a linear layer that is computed two tokens at a time. If `recording`, also returns
- * the gradient of the input.
+ * Computes the losses of a linear layer, two tokens at a time. If `recording` is true, also returns the
+ * gradient of the input.
  */
 function linearLosses(
   labels: readonly number[],

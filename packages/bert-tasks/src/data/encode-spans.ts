@@ -12,11 +12,11 @@ interface EncodeSpansOptions {
   readonly sequenceLength: number;
   /** The number of tokens between the starts of consecutive windows. Default: 128. */
   readonly documentStride?: number;
-  /** The maximum number of tokens in a question (default 64); further tokens are dropped. */
+  /** The maximum number of tokens in a question. Tokens beyond it are dropped. Default: 64. */
   readonly maximumQueryLength?: number;
 }
 
-/** The section of a context in a sample. Each array has an entry for each token of the window. */
+/** The section of a context that a sample contains. Each array has an entry for each token of the window. */
 export interface SpanWindow {
   /** Index of the example. */
   readonly example: number;

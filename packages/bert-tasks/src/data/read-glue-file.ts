@@ -31,9 +31,9 @@ export const glueTasks = {
 } as const;
 export type GlueTaskName = keyof typeof glueTasks;
 
-/** A row whose number of columns differs from the header's. */
+/** A row that does not have the same number of columns as the header. */
 export interface BrokenGlueRow {
-  /** Number of the line, from 1; the header is line 1. */
+  /** The line number, counted from 1; the header is line 1. */
   readonly line: number;
   readonly numColumns: number;
   readonly expectedColumns: number;

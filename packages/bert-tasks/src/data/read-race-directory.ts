@@ -2,7 +2,7 @@ import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { TaskJson, taskError } from './task-files.js';
 
-/** A question on an article with its four options. */
+/** A question about an article, with its four options. */
 export interface MultipleChoiceExample {
   /** The passage's id, for example `high123.txt`. */
   readonly passage: string;

@@ -80,7 +80,7 @@ function inUnits(text: string, offsets: readonly (readonly [number, number])[]):
   return offsets.map(([start, end]) => [unit(start), unit(end)]);
 }
 
-/** A row of a sample, without its padding. */
+/** Returns a row of a sample without its padding. */
 function sequence(dataset: TaskDataset, sample: number, choice = 0): Sequence {
   const { tokens, tokenTypes, lengths, numChoices, sequenceLength } = dataset.sample(sample);
   const row = (values: Int32Array) =>

@@ -107,7 +107,7 @@ function describeKind(value: unknown): string {
  */
 type TaskCode = 'MTL_DATA_TASK_FILE' | 'MTL_DATA_TASK_LABEL' | 'MTL_DATA_TASK_ANSWER';
 
-/** A problem in a task's file, with its position. */
+/** A problem in a task's file, and the position of the problem. */
 interface TaskErrorOptions {
   readonly code: TaskCode;
   readonly path: string;

@@ -79,7 +79,7 @@ describe('squadMetrics', () => {
   });
 });
 
-/** Returns the values of nested metrics with their paths, in the order of the paths. */
+/** Returns the values of nested metrics together with their paths, sorted by path. */
 function flat(metrics: object, prefix = ''): [string, number][] {
   return Object.entries(metrics)
     .flatMap(([key, value]): [string, number][] =>

@@ -73,7 +73,7 @@ export interface SquadMetrics extends SquadScores {
   readonly hasAnswer?: SquadScores;
   readonly noAnswer?: SquadScores;
   /**
-   * The best score over all thresholds of the probabilities, in percent. The next field contains the
+   * The best score over all thresholds of the probabilities, in percent. `bestExactThreshold` is the
    * threshold that gives this score.
    */
   readonly bestExact?: number;

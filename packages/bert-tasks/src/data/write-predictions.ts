@@ -11,7 +11,7 @@ export function writeGluePredictions(options: {
   readonly path: string;
   readonly task: GlueTaskName;
   readonly examples: readonly SentencePairExample[];
-  /** For each example the index of the predicted label. */
+  /** The index of the predicted label for each example. */
   readonly predictions: ArrayLike<number>;
 }): void {
   const { path, task, examples, predictions } = options;
@@ -28,7 +28,7 @@ export function writeGluePredictions(options: {
 export function writeRacePredictions(options: {
   readonly path: string;
   readonly examples: readonly MultipleChoiceExample[];
-  /** For each example the index of the predicted option. */
+  /** The index of the predicted option for each example. */
   readonly predictions: ArrayLike<number>;
 }): void {
   const { path, examples, predictions } = options;

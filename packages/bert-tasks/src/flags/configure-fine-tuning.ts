@@ -71,7 +71,7 @@ const inWordsOfFineTuning = (error: unknown): unknown =>
     ),
   );
 
-/** The checks of fine-tuning options, derived from the schemas of the flags. */
+/** The checks of fine-tuning options, derived from the flags' schemas. */
 const fineTuningOptionChecks = {
   ...checksOfFlags(fineTuningFlags, inWordsOfFineTuning),
   // This checks only the type; `checkedSeeds` checks the values.
@@ -79,7 +79,8 @@ const fineTuningOptionChecks = {
 } as OptionChecks<FineTuningOptions>;
 
 /**
- * Returns the fine-tuning configuration for options whose single values have been checked, such as the values
+ * Returns the fine-tuning configuration for options whose individual values have been checked, such as the
+ * values
  * on a command line.
  *
  * @param how.isRestart true if a launcher has restarted the job, which then resumes. Default: false
@@ -138,7 +139,7 @@ export function fineTuningConfiguration(
 }
 
 /**
- * Returns the seeds of a fine-tuning.
+ * Returns `seeds` if they are valid: at least one seed, no duplicates, and integers in [0, 2^32).
  *
  * @throws ConfigurationError MTL_FLAG_VALUE
  */
@@ -159,7 +160,7 @@ function withDefaults(options: FineTuningOptions): CompleteFineTuningOptions {
   return Object.fromEntries([...defaults, ...given]) as CompleteFineTuningOptions;
 }
 
-/** Returns the named options that have a value, by the names of their flags. */
+/** Returns the defined values of the options for the flags `names`, keyed by flag name. */
 function flagsIn(options: object, names: readonly string[]): Readonly<Record<string, unknown>> {
   const values = options as Readonly<Record<string, unknown>>;
   const entries = names.map((name) => [name, values[camelCase(name)]] as const);

@@ -3,13 +3,13 @@ import type { LayerNormPlacement } from '@mtl/models';
 import type { LearningRateDecayStyle } from '@mtl/optimizer';
 import type { TokenizerOptions } from '@mtl/tokenizers';
 
-/** The supported fine-tuning tasks; the papers on BERT and Megatron-LM report results on them. */
+/** The supported fine-tuning tasks; the papers on BERT and Megatron-LM report results on these tasks. */
 export const fineTuningTaskNames = ['mnli', 'qqp', 'race', 'squad'] as const;
 export type FineTuningTaskName = (typeof fineTuningTaskNames)[number];
 
 /** Paths of the files of a task. */
 export interface TaskDataConfiguration {
-  /** The training data: a GLUE or SQuAD file, or a part of RACE. */
+  /** The training data: a GLUE or SQuAD file, or a split of RACE. */
   readonly train: string;
   /** The files that are evaluated after every epoch. */
   readonly valid: readonly string[];
@@ -39,7 +39,7 @@ export interface StartConfiguration {
    */
   readonly initialWeights: boolean;
   readonly scratch: ScratchConfiguration | undefined;
-  /** The tokenizer that replaces the model's own; required for `scratch`. */
+  /** The tokenizer that replaces the model's tokenizer; required for `scratch`. */
   readonly tokenizer: TokenizerOptions | undefined;
 }
 
@@ -56,8 +56,8 @@ export interface FineTuningConfiguration {
   readonly data: TaskDataConfiguration;
   readonly start: StartConfiguration;
   /**
-   * The sequence length in tokens. Undefined: the usual length for the task, or the model's number of
-   * positions if this is smaller.
+   * The sequence length in tokens. Undefined: the usual length for the task, but at most the model's number
+   * of position embeddings.
    */
   readonly sequenceLength: number | undefined;
   readonly spans: SpanConfiguration;
@@ -87,7 +87,7 @@ export interface FineTuningConfiguration {
     readonly save: string | undefined;
     /**
      * The directory for the fine-tuned model in the format of the transformers library. With several seeds,
-     * each has a separate subfolder.
+     * each seed has a separate subfolder.
      */
     readonly saveHuggingFace: string | undefined;
     /** Steps between checkpoints; undefined: after every epoch. */
@@ -104,7 +104,7 @@ export interface FineTuningConfiguration {
   readonly tracking: TrackingFlags;
   /** The run ends after the first step whose iteration is a multiple of this value. */
   readonly exitInterval: number | undefined;
-  /** The random seeds. A separate training run uses each seed. */
+  /** The random seeds. Each seed gets its own training run. */
   readonly seeds: readonly number[];
   /** Flags that reproduce the run, for the run's record. */
   readonly flags: Readonly<Record<string, unknown>>;

@@ -150,7 +150,7 @@ const withDefaults = {
   }),
 };
 
-/** The flags of devices, layout, recomputation and services, with the same meaning as in pretraining. */
+/** The flags for devices, layout, recomputation and services. They mean the same as in pretraining. */
 const asInPretraining = {
   ...trackingFlags,
   ...recomputeFlags,
@@ -173,7 +173,7 @@ export const fineTuningFlags = { ...ofTask, ...ofLearning, ...withDefaults, ...a
  * case, and the flag's meaning, range and default.
  */
 export type FineTuningOptions = OptionsOf<typeof fineTuningFlags> & {
-  /** The random seeds. A separate training run uses each seed. Default: 1234. */
+  /** The random seeds. Each seed gets its own training run. Default: 1234. */
   readonly seeds?: readonly number[] | undefined;
 };
 

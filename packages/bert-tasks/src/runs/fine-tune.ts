@@ -72,9 +72,9 @@ import { fineTuningTasks, type OpenedTask, type TaskMetrics } from './tasks.js';
 
 export interface FineTuneOptions {
   readonly configuration: FineTuningConfiguration;
-  /** The seeds to run. Default: the seeds of the configuration. */
+  /** The seeds to run. Default: the configuration's seeds. */
   readonly seeds?: readonly number[] | undefined;
-  /** The processes of the job, including this one. Default: only this process. */
+  /** The processes of the job, including this process. Default: only this process. */
   readonly world?: World | undefined;
   readonly local?: { readonly rank: number; readonly size: number };
   /** The job to which the run belongs. Default: a new job. */
@@ -136,7 +136,7 @@ export async function fineTune(options: FineTuneOptions): Promise<FineTuningRepo
   const configuration = await withModelsOfHub(options.configuration, { world, onMessage });
   const { checkpoint } = configuration;
   checkSetNames(configuration);
-  // checked here, so that wrong settings are rejected before anything is built
+  // the settings are checked here, so that wrong settings are rejected before anything is built
   if ((world?.rank ?? 0) === 0)
     trackingOfRun(trackedSeed(configuration, { seed: seeds[0]!, seeds }), process.env);
   const started = await openStart(configuration, { onMessage, worldSize: world?.size ?? 1 });
@@ -438,7 +438,8 @@ function checkSetNames({ task, data }: FineTuningConfiguration): void {
 }
 
 /**
- * Checks that results in the folder of the run are not overwritten. If results exist, the run must resume.
+ * Checks that the run would not overwrite results in its folder. If the folder contains results, the run must
+ * resume.
  */
 async function checkSave(configuration: FineTuningConfiguration, seeds: readonly number[]): Promise<void> {
   const { save, resume } = configuration.checkpoint;
@@ -552,7 +553,7 @@ function notesOfDoneSeed(
   return notesOfTaskData(fingerprints(), { start, path });
 }
 
-/** Returns a reporter that prints a line at regular intervals of steps. */
+/** Returns a reporter that prints a line every `logInterval` steps. */
 function stepReporter(options: {
   readonly stepsPerEpoch: number;
   readonly epochs: number;

@@ -7,7 +7,7 @@ import type { BertModelConfiguration, Recomputation } from '@mtl/models';
 import { NumMicroBatches } from '@mtl/optimizer';
 import type { FineTuningConfiguration } from '../flags/fine-tuning-configuration.js';
 
-/** How the processes of a fine-tuning share a model and its data. */
+/** The layout in which the processes of a fine-tuning hold the model and its data. */
 export interface FineTuningLayout {
   readonly parallel: ParallelConfiguration;
   readonly recompute: Recomputation;

@@ -5,7 +5,7 @@ import { writeFileAtomically } from '@mtl/errors/files';
 import { median } from '@mtl/pipeline/internal';
 import type { TaskMetrics } from './tasks.js';
 
-/** The scores of a model on a set. */
+/** A model's scores on one evaluated set. */
 export interface SetResult extends TaskMetrics {
   /** Mean loss over the samples, in nats. */
   readonly loss: number;
@@ -29,7 +29,7 @@ export interface SeedResult {
   readonly isDone: boolean;
 }
 
-/** Returns the results of a seed from an interrupted run; undefined if there are none. */
+/** Returns the results that an interrupted run stored for a seed; undefined if there are none. */
 export function readSeedResult(path: string): SeedResult | undefined {
   if (!existsSync(path)) return undefined;
   try {

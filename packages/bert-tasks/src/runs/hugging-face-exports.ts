@@ -29,8 +29,8 @@ export interface HuggingFaceExportsOptions {
 }
 
 /**
- * Writes fine-tuned models as directories of the transformers library, for --save-hf. Only the first rank
- * uses this class.
+ * Writes fine-tuned models in the format of the transformers library, for --save-hf. Only the first rank uses
+ * this class.
  */
 export class HuggingFaceExports {
   readonly #options: HuggingFaceExportsOptions;

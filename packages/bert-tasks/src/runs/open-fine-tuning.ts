@@ -48,7 +48,7 @@ import type { OpenedTask } from './tasks.js';
 export interface OpenReportersOptions {
   readonly seed: number;
   readonly resumeIteration: number;
-  /** The log of the run; only on the first rank, and only if the seed has a folder. */
+  /** The log of the run. Defined only on the first rank, and only if the seed has a folder. */
   readonly log: RunLog | undefined;
 }
 
@@ -67,7 +67,7 @@ export interface OpenFineTuningOptions {
   readonly job: Job;
   /** How many threads this rank's kernels use, and why. */
   readonly threads: ThreadChoice;
-  /** Opens the reporters of steps; only rank 0 has reporters. */
+  /** Opens the reporters that receive the results of steps; only rank 0 has reporters. */
   readonly openReporters: (options: OpenReportersOptions) => Promise<RunReporters>;
   readonly onMessage: (text: string) => void;
   readonly onEpoch: (result: EpochResult) => void;
@@ -198,7 +198,7 @@ async function loadStart(
   const held = loaded.filter(({ slices }) => slices.every(({ start, end }) => start < end));
   await start.load(held);
   optimizer.refreshModel();
-  // counted over the complete model, on all ranks
+  // the parameters are counted over the complete model, on all ranks
   const all = bertTaskParameters(model, bertTask);
   const numParameters = all.reduce((sum, { globalShape }) => sum + countElements(globalShape), 0);
   const fresh = all.filter((parameter) => !start.has(parameter)).map(({ name }) => name);

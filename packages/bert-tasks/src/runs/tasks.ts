@@ -84,7 +84,7 @@ interface TaskKind {
 
 const classes = (numClasses: number): BertTask => ({ kind: 'classification', numClasses });
 
-/** The tasks, with the properties that do not depend on files. */
+/** For each task, the properties that do not depend on its files. */
 export const fineTuningTasks: Readonly<Record<FineTuningTaskName, TaskKind>> = {
   mnli: {
     bertTask: classes(glueTasks.MNLI.labels.length),
@@ -255,8 +255,8 @@ function openRaceTask({ data, tokenizer, sequenceLength }: OpenTaskOptions): Ope
 }
 
 /**
- * Returns the name of a split of RACE, such as `dev`; for only one half of a split, a name such as
- * `dev-high`.
+ * Returns the name of a split of RACE, such as `dev`. If the path is only one half of a split, the name
+ * contains the half, as in `dev-high`.
  */
 function raceSetName(path: string): string {
   const name = basename(path);
@@ -367,7 +367,7 @@ function computeMetrics(examples: SpanExamples, predictions: readonly SpanPredic
   };
 }
 
-/** Returns the index of the largest value; of equal values the first. */
+/** Returns the index of the largest value, or of the first of several equally large values. */
 function findLargest(values: ArrayLike<number>): number {
   let best = 0;
   for (let index = 1; index < values.length; index++) if (values[index]! > values[best]!) best = index;

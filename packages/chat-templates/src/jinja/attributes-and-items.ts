@@ -86,7 +86,7 @@ function attribute(value: Value, name: string, runtime: Runtime): Value | undefi
   return undefined;
 }
 
-/** Returns true if Python objects in general have an attribute with this name. */
+/** Returns true if `name` is an attribute that all Python objects have. */
 const hasInternal = (name: string): boolean =>
   [
     '__class__',

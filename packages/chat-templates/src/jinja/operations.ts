@@ -20,8 +20,8 @@ import {
 } from './values.js';
 
 /**
- * The maximum number of bits of an int. Operations on larger ints would be slow. Python refuses to print ints
- * of a quarter of these bits.
+ * The maximum number of bits of an int. Operations on larger ints would be slow. Python already refuses to
+ * print ints with a quarter of these bits.
  */
 const maximumBits = 65_536;
 
@@ -41,7 +41,7 @@ export function isTrue(value: Value): boolean {
 const isNumber = (value: Value): value is boolean | bigint | number =>
   typeof value === 'bigint' || typeof value === 'number' || typeof value === 'boolean';
 
-/** Returns a bool as an int, as Python does in arithmetic; other numbers unchanged. */
+/** Returns a bool as an int, as Python does in arithmetic. Returns other numbers unchanged. */
 const convertNumber = (value: boolean | bigint | number): bigint | number =>
   typeof value === 'boolean' ? BigInt(value) : value;
 
@@ -205,7 +205,7 @@ export function compare(operator: ComparisonOperator, left: Value, right: Value,
 const isOrdered = (left: Value, right: Value): boolean =>
   !(isNumber(left) && isNumber(right) && (Number.isNaN(left) || Number.isNaN(right)));
 
-/** Computes `left + right`, or a different arithmetic operation that `operator` names. */
+/** Computes an arithmetic operation that `operator` names, such as `left + right`. */
 export function operate(operator: ArithmeticOperator, left: Value, right: Value, runtime: Runtime): Value {
   if (operator === '%' && isText(left)) return formatPercent(left, right, runtime);
   for (const value of [left, right]) if (value instanceof Undefined) throw new TemplateError(value.message);

@@ -234,8 +234,8 @@ export function fixedText(value: number, precision: number, { budget }: Runtime)
 }
 
 /**
- * Returns the digits of a magnitude in scientific notation, and its exponent of ten. The digits have one
- * digit before the decimal point.
+ * Returns the digits of a magnitude in scientific notation, and its exponent of ten. The first digit stands
+ * before the decimal point.
  */
 function scientific(
   value: number,

@@ -345,7 +345,7 @@ class Loop extends PythonObject {
   }
 }
 
-/** The arguments of a macro, by the names of its parameters; undefined for a missing argument. */
+/** A macro call's arguments, keyed by parameter name; undefined for a parameter without an argument. */
 type MacroArguments = ReadonlyMap<string, Value | undefined>;
 
 /** A macro, or the body of a call block (`caller`). */
@@ -417,7 +417,10 @@ class Macro extends PythonObject {
   }
 }
 
-/** A template in Jinja with the settings of the transformers library. A budget makes every rendering end. */
+/**
+ * A Jinja template, rendered with the Jinja settings of the transformers library. A budget limits the
+ * resources of every rendering.
+ */
 export class Template {
   readonly #parsed: ParsedTemplate;
 
@@ -426,7 +429,7 @@ export class Template {
     this.#parsed = parseTemplate(text);
   }
 
-  /** True if the template marks the assistant's text (`{% generation %}`). */
+  /** True if the template marks the assistant's text with `{% generation %}`. */
   get hasGeneration(): boolean {
     return this.#parsed.hasGeneration;
   }

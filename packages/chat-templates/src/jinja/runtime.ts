@@ -1,6 +1,6 @@
 import type { CallArguments, Value } from './values.js';
 
-/** The state of one rendering, which operations, filters and functions share. */
+/** The state that operations, filters and functions share during one rendering. */
 export interface Runtime {
   readonly budget: Budget;
   /**
@@ -22,7 +22,7 @@ export interface Runtime {
 const maximumSteps = 5_000_000;
 /** The maximum number of characters that one rendering may make or read, including its result. */
 const maximumCharacters = 2 ** 28;
-/** The maximum nesting of nodes and of macro calls. */
+/** The maximum nesting depth of nodes and of macro calls. */
 const maximumDepth = 1000;
 
 /**
@@ -68,8 +68,8 @@ const tooMuch = (limit: number, what: string): TemplateError =>
   new TemplateError(`takes more than ${limit.toLocaleString('en-US')} ${what}`);
 
 /**
- * An error of a template or of its variables. The message equals the message of Python's Jinja if Python has
- * this error.
+ * An error of a template or of its variables. If Python's Jinja reports the same error, the message is also
+ * the same.
  */
 export class TemplateError extends Error {
   /**

@@ -54,7 +54,10 @@ const tail = (before: string, text: string): string =>
 
 const cased = /[\p{Lowercase}\p{Uppercase}\p{Lt}]/u;
 
-/** Computes `text.title()`. A word begins after a character that has no upper and lower case. */
+/**
+ * Computes `text.title()`. A word begins after a character that has neither an upper-case nor a lower-case
+ * form.
+ */
 export function titled(characters: readonly string[]): string {
   let result = '';
   let word = '';
@@ -99,11 +102,11 @@ export const folded = (characters: readonly string[]): string =>
     .join('');
 
 const all = (pattern: string) => new RegExp(`^(?:${pattern})+$`, 'u');
-/** Matches digits that `int` accepts, and other characters that count as digits. */
+/** Matches digits that `int` accepts, and the other characters for which `isdigit` returns true. */
 const digit =
   '[\\p{Nd}\u00b2\u00b3\u00b9\u2070\u2074-\u2079\u2080-\u2089\u2460-\u2468\u2474-\u247c\u2488-\u2490\u24ea\u24f5-\u24fd\u24ff\u2776-\u277e\u2780-\u2788\u278a-\u2792\u1369-\u1371\u19da]';
 
-/** The patterns that `text.isalpha()` and similar tests check, for non-empty strings. */
+/** The patterns for `text.isalpha()` and similar tests. A string that matches the pattern passes the test. */
 const classes: Readonly<Record<string, RegExp>> = {
   isalpha: all('\\p{L}'),
   isdecimal: all('\\p{Nd}'),

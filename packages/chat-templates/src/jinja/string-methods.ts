@@ -162,8 +162,8 @@ export const centered = (text: string, width: number, runtime: Runtime): string 
   justified(text, { width, fill: ' ', before: computeHalf }, runtime);
 
 /**
- * Returns the number of characters on the left if `room` characters of padding are divided between left and
- * right. As in Python, an odd character goes to the left only if the width is odd, too.
+ * Returns how many of the `room` padding characters go to the left of the string. As in Python, an odd
+ * character goes to the left only if the width is odd, too.
  */
 const computeHalf = (room: number, width: number): number => (room >> 1) + (room & width & 1);
 

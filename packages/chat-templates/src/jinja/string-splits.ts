@@ -3,7 +3,7 @@ import { startOfText } from './printing.js';
 import { type Runtime, TemplateError } from './runtime.js';
 
 const spaces = new RegExp(`[${whitespace}]+`, 'g');
-/** The line-ending characters of Python other than `\n` and `\r`. */
+/** The characters, other than `\n` and `\r`, that end a line in Python. */
 const separators = '\\v\\f\\x1c-\\x1e\\x85\\u2028\\u2029';
 const lineEnds = new RegExp(`\\r\\n|[\\n\\r${separators}]`, 'g');
 
@@ -88,7 +88,7 @@ export function splitLines(text: string, keeps: boolean, { budget }: Runtime): r
   return lines;
 }
 
-/** Computes `text.partition(separator)`, or `text.rpartition(separator)`. */
+/** Computes `text.partition(separator)`, or `text.rpartition(separator)` if `isLast` is true. */
 export function partition(
   text: string,
   separator: string,

@@ -268,7 +268,7 @@ const isSpace = new RegExp(`^${spaces}*$`);
 const pieces =
   /[\t\n\v\f\r ]+|(?<=[\p{L}\p{N}_!"'&.,?])-{2,}(?=[\p{L}\p{N}_])|[^\t\n\v\f\r ]+?(?:-(?:(?<=[\p{L}_]{2}-)|(?<=[\p{L}_]-[\p{L}_]-))(?=[\p{L}_]-?[\p{L}_])|(?=[\t\n\v\f\r ]|$)|(?<=[\p{L}\p{N}_!"'&.,?])(?=-{2,}[\p{L}\p{N}_]))/gu;
 
-/** Returns the lines of Python's `textwrap.wrap` for `text`, which contains no line breaks. */
+/** Splits `text`, which contains no line breaks, into the same lines as Python's `textwrap.wrap`. */
 function wrapped(text: string, how: WrapOptions, runtime: Runtime): readonly string[] {
   if (how.width <= 0) throw new TemplateError(`invalid width ${how.width} (must be > 0)`);
   const found = how.breaksHyphens ? (text.match(pieces) ?? []) : text.split(atSpaces);

@@ -41,9 +41,9 @@ export interface CallArguments {
   readonly named: ReadonlyMap<string, Value>;
 }
 
-/** An object of Python, such as a function or a range. */
+/** A Python object, such as a function or a range. */
 export abstract class PythonObject {
-  /** The name of the value's type in Python's messages. */
+  /** The type name that Python's messages use for the value. */
   abstract readonly typeName: string;
   /**
    * Returns Python's `repr` of the object. Undefined if the `repr` would contain a memory address, which
@@ -243,19 +243,21 @@ export const isText = (value: Value): value is string | Markup =>
   typeof value === 'string' || value instanceof Markup;
 
 /**
- * Returns a value, or `other()` if the value is undefined. The operator `??` would also replace None (null).
+ * Returns `value`, or `other()` if `value` is undefined. The operator `??` would also replace None (null).
  */
 export const valueOr = (value: Value | undefined, other: () => Value): Value =>
   value === undefined ? other() : value;
 
-/** An element of the result of `groupby`: a tuple with the names `grouper` and `list`. */
+/**
+ * An element of the result of `groupby`: a tuple whose elements are also its attributes `grouper` and `list`.
+ */
 export class Group extends Tuple {
   constructor(grouper: Value, list: Value) {
     super([grouper, list]);
   }
 }
 
-/** Returns the string inside `text`, with or without HTML status. */
+/** Returns `text` as a string, also if it is HTML (`Markup`). */
 export const plain = (text: string | Markup): string => (typeof text === 'string' ? text : text.text);
 
 const entities: Readonly<Record<string, string>> = {
@@ -270,7 +272,7 @@ const entities: Readonly<Record<string, string>> = {
 export const escapedHtml = (text: string | Markup): string =>
   text instanceof Markup ? text.text : text.replace(/[&<>'"]/g, (character) => entities[character]!);
 
-/** Returns the name of a value's type in Python's messages. */
+/** Returns the type name that Python's messages use for the value. */
 export function typeName(value: Value): string {
   if (value === null) return 'NoneType';
   if (typeof value === 'boolean') return 'bool';

@@ -1,9 +1,12 @@
 /** The maximum number of decimal digits of an int that Python parses. */
 const maximumDigits = 4300;
-/** The maximum nesting of lists and objects in JSON. */
+/** The maximum nesting depth of lists and objects in JSON. */
 const maximumDepth = 500;
 
-/** A JSON value with the distinctions that Python's `json.loads` makes; see `parseJson`. */
+/**
+ * A JSON value that keeps the distinctions of Python's `json.loads`, such as between int and float (see
+ * `parseJson`).
+ */
 export type JsonValue =
   | null
   | boolean

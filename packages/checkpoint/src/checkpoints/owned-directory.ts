@@ -6,8 +6,8 @@ import { systemCode, withIoErrors } from '../files/io-error.js';
 import { checkLiveness, maxOwnerBytes, newSaveOwner, parseSaveOwner, type SaveOwner } from './save-owner.js';
 
 /**
- * The interval between the heartbeats of an owner, and the age of the last heartbeat after which an owner
- * counts as dead.
+ * The interval between an owner's heartbeats, and the age of the last heartbeat after which an owner counts
+ * as dead, in milliseconds.
  */
 const heartbeatMs = 15_000;
 const silentMs = 5 * 60_000;
@@ -25,7 +25,7 @@ interface OwnDirectoryOptions {
    * run.
    */
   readonly job?: string | undefined;
-  /** The number of times that the launcher has restarted the job. Default: 0. */
+  /** How often the launcher has restarted the job. Default: 0. */
   readonly restartCount?: number;
   /** Receives a notice when the record of a silent owner on a different machine is replaced. */
   readonly onNotice?: (notice: string) => void;
@@ -250,8 +250,8 @@ export class OwnedDirectory {
   }
 
   /**
-   * Returns the number of milliseconds since the last heartbeat, by the clock of the file system; undefined
-   * if the record was removed.
+   * Returns the number of milliseconds since the last heartbeat, measured by the file system's clock;
+   * undefined if the record was removed.
    */
   async #silentFor(path: string): Promise<number | undefined> {
     const probe = join(this.directory, `run_owner.${this.#owner.token}.now`);
@@ -306,8 +306,8 @@ async function recordsIn(directory: string): Promise<OwnerRecord[]> {
 }
 
 /**
- * Returns the time of an owner's last write to its record (milliseconds since 1970), or undefined if the
- * record was removed.
+ * Returns when an owner last wrote its record, in milliseconds since 1970; undefined if the record was
+ * removed.
  */
 async function lastSignOfLife(path: string): Promise<number | undefined> {
   try {
@@ -333,13 +333,13 @@ interface RunOwner extends SaveOwner {
    * for this run.
    */
   readonly job: string;
-  /** The number of times that the launcher had restarted the job. */
+  /** How often the launcher had restarted the job when the owner started. */
   readonly restartCount: number;
   /** The time when the owner started, in ISO 8601. */
   readonly startedAt: string;
 }
 
-/** Returns the record for this process as the owner of a directory. */
+/** Returns a record that names this process as the owner of a directory. */
 function newRunOwner(options: { readonly job: string | undefined; readonly restartCount: number }): RunOwner {
   const owner = newSaveOwner({ job: options.job });
   const { job = owner.token } = options;

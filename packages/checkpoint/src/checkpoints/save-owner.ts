@@ -55,7 +55,7 @@ function system(): string {
   return [hostname(), boot, namespace].join(' ');
 }
 
-/** Returns the record for this process as the owner of a new save. */
+/** Returns a record that names this process as the owner of a new save. */
 export function newSaveOwner({ job }: { readonly job?: string | undefined } = {}): SaveOwner {
   const { pid } = process;
   return {

@@ -25,7 +25,8 @@ const listed = 10;
 /**
  * Loads `tensors` from a checkpoint, whatever layout saved it. Every box is assembled from the stored boxes
  * that intersect it. The values are exact, because bytes are copied and never converted. Only the required
- * blocks are read. Loading needs 16 MiB of memory, plus the size of the largest box without `withMemory`.
+ * blocks are read. Loading needs 16 MiB of memory, plus the size of the largest box whose tensor has no
+ * `withMemory`.
  *
  * The load is strict. Three kinds of mismatch are errors, found before anything is written: a missing tensor,
  * a tensor in the checkpoint that was not requested, and a tensor with a different dtype or shape. If reading

@@ -27,7 +27,7 @@ function invalid(path: string, problem: string): MtlError {
 interface Index {
   /** Maps tensor names to file names. */
   readonly weightMap: ReadonlyMap<string, string>;
-  /** The value of metadata.total_size, if it is in the index. */
+  /** The value of `metadata.total_size` in the index; undefined if the index lacks it. */
   readonly totalSize: unknown;
 }
 
@@ -65,9 +65,9 @@ export class SafetensorsDirectory {
   readonly path: string;
   /** The tensors of all shards, by name. */
   readonly tensors: ReadonlyMap<string, SafetensorsEntry>;
-  /** The names of tensors that are in a shard but not in the index. This object cannot read them. */
+  /** The names of tensors that are in a shard but not in the index. This object cannot read these tensors. */
   readonly unlisted: readonly string[];
-  /** The number of bytes in all tensors together, if the index contains it. Readers do not rely on it. */
+  /** The total size of all tensors in bytes, if the index contains it. Readers do not rely on this value. */
   readonly totalSize: unknown;
   readonly #fileByName: ReadonlyMap<string, SafetensorsFile>;
   readonly #files: readonly SafetensorsFile[];

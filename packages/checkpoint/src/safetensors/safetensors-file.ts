@@ -35,7 +35,7 @@ function invalid(path: string, problem: string): MtlError {
  */
 export class SafetensorsFile {
   readonly path: string;
-  /** The tensors by name, in the order of their bytes in the file. */
+  /** The tensors, keyed by name, in the order of their bytes in the file. */
   readonly tensors: ReadonlyMap<string, SafetensorsEntry>;
   readonly metadata: Readonly<Record<string, string>>;
   /** The number of bytes before the first tensor. */

@@ -34,8 +34,8 @@ interface WrittenSafetensors {
   readonly checksums: ReadonlyMap<string, readonly number[]>;
 }
 
-// The size of a write, and the number of concurrent writes. One block is checksummed while the previous block
-// is written.
+// The number of bytes per write, and the number of concurrent writes. One block is checksummed while the
+// previous block is written.
 const writeBytes = 8 * 1024 * 1024;
 const writesUnderWay = 2;
 
@@ -201,8 +201,8 @@ export class SafetensorsWriter {
         if (underWay.length === writesUnderWay) await underWay.shift();
       }
     } finally {
-      // waits for all writes even after a failure, because the caller may reuse the memory only when no write
-      // reads the memory any more
+      // this call waits for all writes even after a failure, because the caller may reuse the memory only
+      // when no write reads it any more
       const results = await Promise.allSettled(underWay);
       const failed = results.find((result) => result.status === 'rejected');
       // biome-ignore lint/correctness/noUnsafeFinally: the first failure of the two is as good as the other
@@ -237,7 +237,10 @@ export class SafetensorsWriter {
   }
 }
 
-/** Writes all of `bytes` at `position`, with several writes if the system does not take all bytes at once. */
+/**
+ * Writes all of `bytes` at `position`, using several writes if the system does not take all bytes in one
+ * write.
+ */
 async function writeFully(handle: FileHandle, bytes: Uint8Array, position: number): Promise<void> {
   let done = 0;
   while (done < bytes.length) {

@@ -18,11 +18,11 @@ interface SaveUnderWay {
 /**
  * Saves checkpoints in the background while the caller continues. `begin` copies the tensors, a thread writes
  * the copies, and `finish` publishes the checkpoint. Only one save can be in progress. All ranks must call
- * `begin` and `finish` in the same order. The caller must make the ranks agree on the time to finish, using
- * `isWritten` of every rank. The checkpoint does not exist before `finish`. If the process ends earlier, the
- * next save removes the files.
+ * `begin` and `finish` in the same order. The caller must make the ranks agree on when to call `finish`,
+ * based on every rank's `isWritten`. The checkpoint does not exist before `finish`. If the process ends
+ * earlier, the next save removes the files.
  *
- * Copies of all boxes that this rank writes stay in memory from one save to the next.
+ * The memory for the copies of all boxes that this rank writes stays allocated from one save to the next.
  */
 export class BackgroundSaver {
   readonly #copies = new TensorCopies();

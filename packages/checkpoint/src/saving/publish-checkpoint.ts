@@ -37,7 +37,7 @@ export async function publishCheckpoint(options: {
   readonly iteration: number;
   readonly token: string;
   readonly worldSize: number;
-  /** The run that saves; undefined outside of a run. */
+  /** The name of the run that saves; undefined outside of a run. */
   readonly run?: string | undefined;
   readonly state: JsonObject;
   readonly fileSystem: FileSystem;

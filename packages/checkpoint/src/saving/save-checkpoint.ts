@@ -79,9 +79,9 @@ export interface SaveOptions {
   /** The checkpoint that this process has loaded. `keepLast` never deletes it. */
   readonly loadedFrom?: string | undefined;
   /**
-   * Ownership of the save directory or of a parent, passed by rank 0. It is checked before anything is
-   * written, and again before the checkpoint is published. Without this option, the save fails if a running
-   * process owns the directory.
+   * Ownership of the save directory or of a parent directory, passed by rank 0. It is checked before anything
+   * is written, and again before the checkpoint is published. Without this option, the save fails if a
+   * running process owns the directory.
    */
   readonly owned?: OwnedDirectory | undefined;
   /**
@@ -264,7 +264,7 @@ function checkOptions(options: ResolvedOptions): void {
   if (worldSize > 1 && barrier === undefined) fail(`${worldSize} ranks without a barrier`, 'options.barrier');
 }
 
-/** Reads the token of the save that rank 0 began. */
+/** Reads, from the owner file, the token that identifies the save that rank 0 began. */
 async function readToken(saving: string, fileSystem: FileSystem): Promise<string> {
   const path = join(saving, ownerName);
   return await withIoErrors({ action: 'read', path }, async () => {

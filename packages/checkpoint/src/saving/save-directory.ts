@@ -40,7 +40,7 @@ export async function prepareSaveDirectory(options: {
   });
   const { bavail, blocks, bsize } = await statfs(directory);
   const numFree = bavail * bsize;
-  // some FUSE file systems do not report their size
+  // some FUSE file systems report 0 blocks because they do not know their size
   if (blocks === 0 || numFree >= numBytes) return;
   const inMiB = (bytes: number): string => `${(bytes / 2 ** 20).toFixed(1)} MiB`;
   throw new CheckpointError(
@@ -65,7 +65,7 @@ async function refuseDirectory(path: string): Promise<void> {
 /** The temporary name under which the tracker file is written. */
 export const preparedTrackerName = `${trackerName}.saving`;
 
-/** The tokens of the saves that this process is running now. */
+/** The tokens that identify the saves that this process is running now. */
 export const savesUnderWay = new Set<string>();
 
 // The age after which an unfinished save on a different machine counts as dead, because its process cannot be
@@ -130,8 +130,8 @@ function busy(path: string): CheckpointError {
 }
 
 /**
- * Checks if a process is writing the unfinished save at `path`: certainly (`alive`), perhaps, or not any more
- * (`stale`).
+ * Checks whether a process is writing the unfinished save at `path`: certainly (`alive`), perhaps, or not any
+ * more (`stale`).
  */
 async function checkUse(options: {
   readonly path: string;

@@ -20,7 +20,7 @@ export interface RankShards {
 export interface RankShardsOptions {
   /** The directory of the save in progress. */
   readonly path: string;
-  /** The token of the save that rank 0 began. */
+  /** The token that identifies the save that rank 0 began. */
   readonly token: string;
   readonly rank: number;
   readonly iteration: number;
@@ -77,8 +77,8 @@ function describeCheck({ name, slices, limit }: LogicalTensor, iteration: number
 }
 
 /**
- * Makes a function that reads tensors into a shared buffer. The bytes of a tensor are valid until the next
- * call.
+ * Makes a function that reads any of the given tensors into one buffer. A tensor's bytes are valid until the
+ * next call.
  */
 function readerWithOneBuffer(
   tensors: readonly LogicalTensor[],

@@ -8,7 +8,7 @@ export interface ValueCheck {
   /** The tensor's location, worded for an error message, such as `iteration 12` or a file's path. */
   readonly place: string;
   readonly name: string;
-  /** The box of the tensor that is checked. */
+  /** The checked box within the tensor: a slice of each dimension. */
   readonly slices: readonly Slice[];
   /** F32 only: the smallest magnitude that is refused, and the reason. Default: infinity. */
   readonly limit?: ValueLimit | undefined;
@@ -117,7 +117,7 @@ function openScanner(): NonNullable<typeof scanner> {
   return scanner;
 }
 
-/** Repeats a value of `bytes` bytes until it fills 8 bytes. */
+/** Repeats a `bytes`-byte value until it fills 8 bytes. */
 function repeated(value: bigint, bytes: number): bigint {
   let lanes = value;
   for (let width = bytes; width < 8; width *= 2) lanes |= lanes << BigInt(8 * width);
@@ -146,8 +146,8 @@ export class ValueScan {
     this.#format = formats[dtype];
     const { bytes, infinity } = this.#format ?? { bytes: 8, infinity: 0n };
     this.#refused = dtype === 'F32' ? bitsOfFloat32(limit) : infinity;
-    // the addition of this number to a magnitude carries into the sign bit if, and only if, the magnitude is
-    // rejected
+    // adding `sign - refused` to a magnitude carries into the sign bit if, and only if, the magnitude is
+    // refused
     const sign = 1n << BigInt(8 * bytes - 1);
     this.#lanes = [repeated(sign - 1n, bytes), repeated(sign - this.#refused, bytes), repeated(sign, bytes)];
   }
@@ -174,7 +174,7 @@ export class ValueScan {
     this.#numBytes += bytes.length;
   }
 
-  /** Returns the first rejected value of `part`, which must contain one. */
+  /** Returns the first rejected value of `part`, which must contain a rejected value. */
   #locate(part: Uint8Array, before: number): FoundValue {
     const { bytes, infinity } = this.#format!;
     const view = new DataView(part.buffer, part.byteOffset, part.length);

@@ -19,7 +19,7 @@ export interface HostTensor extends LogicalTensor {
 
 /**
  * Calls `fill` with memory for the box of a tensor. If the tensor provides memory (`withMemory`), this memory
- * is used. Otherwise `spare` is used, and written to the tensor afterwards.
+ * is used. Otherwise the memory that `spare` returns is used, and written to the tensor afterwards.
  *
  * @param spare returns memory of the size of the box
  * @throws UsageError MTL_CHECKPOINT_TENSOR if the memory that the tensor provides does not have the size of

@@ -157,7 +157,7 @@ describe('a file of before version 1.6', () => {
     ...[new PersistentIdentifier(new PickledTuple(storage)), 1],
     ...[new PickledTuple([3]), new PickledTuple([1]), false, null],
   ]);
-  /** A string that is longer than the first section that is read. */
+  /** A string that is longer than the section of the file that is read first. */
   const text = 'x'.repeat(3 << 20);
 
   function sequential({ version = 1001, isLittleEndian = true, numElements = 4 } = {}): readonly Buffer[] {

@@ -7,13 +7,13 @@ import { joinProcesses } from '@mtl/runs/internal';
 import { addFlags } from './flag-options.js';
 import type { MtlCommand } from './new-command.js';
 
-/** Values of the options of `addSharingFlags`, by the flags' names in camel case. */
+/** The option values for the flags that `addSharingFlags` adds, keyed by flag name in camel case. */
 export interface SharingFlagValues {
   /** The device of the model. */
   readonly device: Device;
 }
 
-/** Returns the parallel sizes among the given option values, by flag name. */
+/** Returns the parallel sizes among the given option values, keyed by flag name. */
 export const sharingSizes = (values: object): Readonly<Record<string, number | undefined>> =>
   Object.fromEntries(
     Object.keys(sharingFlags).map((flag) => [flag, (values as Record<string, number>)[camelCase(flag)]]),

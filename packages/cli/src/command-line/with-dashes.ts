@@ -1,5 +1,5 @@
 /**
- * Replaces `_` by `-` in the names of flags that precede the program, because torchrun accepts both
+ * Replaces `_` by `-` in flag names before the program on the command line, because torchrun accepts both
  * spellings. The program's own flags are not changed.
  */
 export function withDashes(argv: readonly string[]): string[] {

@@ -51,7 +51,7 @@ measured on the GPU; what the host takes to start an operation is measured apart
 
 mtl plan without --profile then predicts runs on this machine. MTL_PROFILE names another file for it.`;
 
-/** Makes `mtl calibrate`, which measures a profile of this machine. */
+/** Creates the command `mtl calibrate`, which measures a profile of this machine. */
 export function calibrateCommand(): Command {
   return newCommand('calibrate', summaries.calibrate)
     .addOption(choiceOption('--device <device>', 'What is measured.', ['cpu', 'cuda']).default('cpu'))

@@ -12,7 +12,10 @@ import type { Command } from 'commander';
 import { newCommand } from '../command-line/new-command.js';
 import { summaries } from './summaries.js';
 
-/** Makes `mtl doctor`, which reports the hardware and software of this machine and what is missing. */
+/**
+ * Creates the command `mtl doctor`, which reports the hardware and software of this machine and what is
+ * missing.
+ */
 export function doctorCommand(): Command {
   return newCommand('doctor', summaries.doctor).option('--json', 'Prints JSON.').action(doctor);
 }
@@ -72,7 +75,7 @@ async function findings(): Promise<readonly Finding[]> {
   ];
 }
 
-// the oldest supported version, as in "engines" of package.json
+// the oldest supported version of Node, the same as `engines` in package.json
 const leastNode = [20, 19] as const;
 
 function nodeFinding(): Finding {
@@ -231,8 +234,8 @@ function disk(): Finding {
 }
 
 /**
- * Returns a note about an absent component, with the remedy. The status is not `missing`, because a GPU is
- * never required.
+ * Returns a note about an absent component, with the remedy. The status is not `missing`, because only a GPU
+ * needs the component, and training never requires a GPU.
  */
 function note(name: string, error: unknown): Finding {
   // if the kernels are missing, CUDA cannot be used either; the finding about the kernels already reports
@@ -250,7 +253,7 @@ function listDevices({ devices }: CudaProbe): readonly Finding[] {
   }));
 }
 
-/** Reports cuBLASLt, which is found by opening the first device. */
+/** Reports the version and path of cuBLASLt, after opening the first device to find the library. */
 function cublasLt(): Finding {
   try {
     const { cublasLtVersion, cublasLtPath } = openCuda();

@@ -36,7 +36,7 @@ type FinetuneValues = FineTuningOptions & {
   readonly json?: true;
 };
 
-/** Makes `mtl finetune`, which fine-tunes a BERT for a task and scores it. */
+/** Creates the command `mtl finetune`, which fine-tunes a BERT for a task and scores it. */
 export function finetuneCommand(): Command {
   const command = newCommand('finetune', summaries.finetune);
   return addFlags(command, fineTuningFlags)

@@ -17,7 +17,7 @@ const description =
 /** Default flags of a fine-tuning run on conversations. */
 const defaults: Flags = { epochs: 3, lr: 2e-5, 'lr-warmup-fraction': 0.03, 'micro-batch-size': 4 };
 
-/** Makes `mtl sft`, the training program with defaults for fine-tuning on conversations. */
+/** Creates the command `mtl sft`, the training program with defaults for fine-tuning on conversations. */
 export function sftCommand(): Command {
   return trainingCommand({
     name: 'sft',

@@ -5,7 +5,10 @@ import type { Command } from 'commander';
 import { newCommand } from '../command-line/new-command.js';
 import { summaries } from './summaries.js';
 
-/** Makes `mtl train gpt` and `mtl train bert`, which do the same as the programs gpt-train and bert-train. */
+/**
+ * Creates the commands `mtl train gpt` and `mtl train bert`, which do the same as the programs gpt-train and
+ * bert-train.
+ */
 export function trainCommand(): Command {
   return newCommand('train', summaries.train)
     .addCommand(
@@ -49,8 +52,8 @@ export interface TrainingCommandOptions {
 }
 
 /**
- * Makes a command that runs a training program. The program parses all flags itself, with its own help and
- * errors.
+ * Makes a command that runs a training program. The program parses all flags itself, and prints its own help
+ * and errors.
  */
 export function trainingCommand(options: TrainingCommandOptions): Command {
   const { name, summary, description, model, program, defaults = {}, checkFlags } = options;

@@ -3,7 +3,7 @@ import { MtlError } from '@mtl/errors';
 
 /**
  * Runs work that cleans up when `signal` is aborted. The first SIGINT or SIGTERM aborts the signal with an
- * `Interruption`; the second ends the process at once.
+ * `Interruption`; the second ends the process immediately.
  */
 export async function interruptible<T>(body: (signal: AbortSignal) => Promise<T>): Promise<T> {
   const controller = new AbortController();

@@ -25,7 +25,7 @@ export interface WrapTextOptions {
   readonly indent?: string;
   /** The string at the end of every line except the last, such as a backslash in command lines. */
   readonly continuation?: string;
-  /** The number of columns of the first line that are already used. */
+  /** How many columns of the first line are already used. */
   readonly taken?: number;
 }
 

@@ -27,8 +27,8 @@ struct GroupIdentity {
 
 struct Call {
   const GroupIdentity* group = nullptr;
-  // The group that the program created, for error messages, if `group` is only a subgroup that executes one
-  // stage of an operation. Null if the program created `group` itself.
+  // Null if the program created `group` itself. Otherwise, `group` is a subgroup that executes one stage of
+  // an operation, and this is the group that the program created, for error messages.
   const GroupIdentity* whole = nullptr;
   JobState* job = nullptr;
   const std::atomic<bool>* closing = nullptr;  // set to true if the group is closed during the operation

@@ -40,7 +40,7 @@ class Lane {
   // Blocks until the task is done. This thread executes the task and earlier tasks, unless another thread has
   // started them.
   Status wait(const std::shared_ptr<Task>& task);
-  // Returns true if `wait` would return at once.
+  // Returns true if `wait` would return immediately.
   bool is_done(const Task& task);
 
  private:

@@ -29,7 +29,7 @@ class Trace {
  public:
   explicit Trace(size_t capacity) : entries_(capacity) {}
 
-  // Replaces the oldest entry when the ring is full.
+  // Adds an entry. If the ring is full, it replaces the oldest entry.
   void add(const TraceEntry& entry) {
     const std::lock_guard<std::mutex> lock(mutex_);
     entries_[added_++ % entries_.size()] = entry;

@@ -1,7 +1,7 @@
-// Functions of the operating system that POSIX does not contain: memory that processes share, waits for a
-// change of a word in this memory, events, and the end of other processes. Each folder in platforms/ defines
-// these functions for one system, and CMake compiles one of the folders. The addon is not available on other
-// systems.
+// Functions of the operating system that POSIX does not contain: sharing memory between processes, waiting
+// for a change of a word in this memory, events, and noticing the end of other processes. Each folder in
+// platforms/ defines these functions for one system, and CMake compiles one of the folders. The addon is not
+// available on other systems.
 #pragma once
 
 #include <atomic>
@@ -28,7 +28,7 @@ void sleep_while(const std::atomic<uint32_t>* word, uint32_t seen, int64_t nanos
 // Wakes all threads of all processes that sleep on `word`.
 void wake_all(const std::atomic<uint32_t>* word);
 
-// Returns a descriptor that becomes readable by `raise_event`, or -1 with the reason in errno.
+// Returns a descriptor that `raise_event` makes readable, or -1 with the reason in errno.
 int create_event();
 void raise_event(int event);
 void clear_event(int event);
@@ -37,7 +37,7 @@ void clear_event(int event);
 // ESRCH if it has ended.
 int watch_process(int pid);
 // Makes the system kill this process when `parent`, the process that started it, ends. If the parent has
-// already ended, this process is killed at once. Returns MTL_LAUNCH if the system cannot do that.
+// already ended, this process is killed immediately. Returns MTL_LAUNCH if the system cannot do that.
 Status end_with_parent(int64_t parent);
 
 // Returns how many processors this process may use; 0 if that is unknown.

@@ -36,7 +36,7 @@ class StoreClient : public std::enable_shared_from_this<StoreClient> {
   static Status connect(JobState* job, const ClientOptions& options, std::shared_ptr<StoreClient>* client);
   ~StoreClient();
 
-  // The following functions fail with the job's reason if the job has been aborted.
+  // If the job has been aborted, the following functions fail with the reason for the abort.
   Status set(const std::string& key, const std::string& value);
   // Waits for the key and returns its value. Returns MTL_TIMEOUT, which names the key, if no rank sets it.
   // May be called from any thread.

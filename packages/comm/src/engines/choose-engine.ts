@@ -9,7 +9,7 @@ import { ncclEngine, ncclInformation } from './nccl-engine.js';
 
 interface GpuEngineOptions {
   readonly asked: JobEngineName | undefined;
-  /** The time to wait for the other ranks' descriptions of their GPUs, in milliseconds. */
+  /** How long to wait for the other ranks' descriptions of their GPUs, in milliseconds. */
   readonly joinTimeoutMs: number;
   /** Receives a message that states the chosen engine and the reason for the choice. */
   readonly onMessage: (text: string) => void;

@@ -15,7 +15,7 @@ export interface EngineContext {
   readonly environment: ProcessEnvironment;
   /** The global ranks of each host, ascending. Hosts are in the order of node ranks. */
   readonly hosts: readonly (readonly number[])[];
-  /** The time that an operation waits for the other ranks, in milliseconds. */
+  /** How long an operation waits for the other ranks, at most, in milliseconds. */
   readonly timeoutMs: number;
   /** True if groups also accept tensors on device cuda, by copying them through host memory. */
   readonly isStaged: boolean;
@@ -25,8 +25,8 @@ export interface EngineContext {
 export interface Engine {
   readonly name: EngineName;
   /**
-   * Measures the time that the device waits. Only engines whose operations block the device, and not the
-   * host, have this property.
+   * Measures how long the device waits for communication. Only engines whose operations block the device, and
+   * not the host, have this property.
    */
   readonly deviceWaits?: DeviceWaits;
   /** Creates a group of two or more ranks, including this rank. All members must call it. */

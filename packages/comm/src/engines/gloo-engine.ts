@@ -51,8 +51,8 @@ interface GlooGroupOptions extends GroupOptions {
   /** A prefix of the store's keys, different for every attempt of a restarted job. */
   readonly keyPrefix: string;
   /**
-   * The timeout, in milliseconds, of operations, which wait for the other members, and of the group's
-   * creation, which waits for all members.
+   * How long an operation waits for other members, and the group's creation for all members, at most, in
+   * milliseconds.
    */
   readonly timeoutMs: number;
   /** The name or IP address of a network interface. Default: see `resolveSocketAddress`. */
@@ -128,7 +128,7 @@ function exchangeAddresses(options: GlooGroupOptions, own: Uint8Array): Uint8Arr
 
 /**
  * Waits for the value of a key and returns it. Returns undefined at the deadline.
- * @throws the failure of the job.
+ * @throws the job's failure.
  */
 function getUntil(
   deadline: number,

@@ -33,8 +33,8 @@ interface JoinHostOptions {
   readonly key: string;
   readonly timeoutMs: number;
   /**
-   * The time, in milliseconds, that this process may continue after the job has failed. Afterwards the
-   * watchdog ends the process.
+   * How long this process may continue after the job has failed, in milliseconds. Afterwards the watchdog
+   * ends the process.
    */
   readonly graceMs: number;
 }

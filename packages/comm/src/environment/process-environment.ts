@@ -1,7 +1,7 @@
 import { expandHostList } from './slurm-host-list.js';
 import { launchError, VariableReader, type Variables } from './variable-reader.js';
 
-/** The program that started the processes of a job. A process without a launcher has `single`. */
+/** The program that started the processes of a job. `single`: the process was started without a launcher. */
 export type Launcher = 'mtl' | 'torchrun' | 'variables' | 'slurm' | 'openmpi' | 'pmi' | 'single';
 
 /** The position of a process in its job, according to the launcher's variables. */
@@ -9,7 +9,7 @@ export interface ProcessEnvironment {
   readonly launcher: Launcher;
   readonly rank: number;
   readonly worldSize: number;
-  /** The rank among the processes of its host. */
+  /** This process's rank among the processes of its host. */
   readonly localRank: number;
   readonly localWorldSize: number;
   /** The index of this process's host. Hosts are identified by their indices, never by names. */
@@ -29,7 +29,7 @@ export interface ProcessEnvironment {
   readonly storePorts: readonly number[];
   /** The process that runs the server of the store. */
   readonly storeHost: 'launcher' | 'rank 0';
-  /** The number of times that the launcher has restarted the job after a failure. */
+  /** How often the launcher has restarted the job after a failure. */
   readonly restartCount: number;
 }
 
@@ -215,8 +215,8 @@ function both(
 }
 
 /**
- * Computes the hosts of the processes, which are numbered host by host. Each host has the same number of
- * processes, unless `nodeRank` is given.
+ * Computes the index of this process's host, and the number of hosts. The processes must be numbered host by
+ * host, with the same number of processes on every host.
  */
 function blocks(place: {
   readonly rank: number;

@@ -6,19 +6,19 @@ import type { TakenTrace } from './comm-addon.js';
 import { NativeGroup } from './native-group.js';
 
 export interface HostOptions {
-  /** The time to wait for the ranks of this host, in milliseconds. */
+  /** How long to wait for the ranks of this host, in milliseconds. */
   readonly timeoutMs: number;
   /**
-   * The time, in milliseconds, that this process may continue after the job has failed. Then the watchdog
-   * ends the process with status 1.
+   * How long this process may continue after the job has failed, in milliseconds. Then the watchdog ends the
+   * process with status 1.
    */
   readonly graceMs: number;
 }
 
 interface LocalGroupOptions extends GroupOptions {
   /**
-   * The maximum time, in milliseconds, that an operation waits for the other members, and that creating a
-   * group waits for its first member.
+   * How long an operation waits for the other members, and creating a group for its first member, at most, in
+   * milliseconds.
    */
   readonly timeoutMs: number;
   /**

@@ -12,13 +12,13 @@ export interface StoreServerOptions {
   readonly ports?: readonly number[];
   readonly secret: string;
   readonly worldSize: number;
-  /** The number of restarts of the job. Default 0. */
+  /** How often the job has been restarted. Default: 0. */
   readonly attempt?: number;
   /** The rank of this process; undefined if the process is a launcher. */
   readonly hostRank?: number | undefined;
   /** The word that messages use for a joining process. Default: rank. */
   readonly member?: string;
-  /** The maximum time, in milliseconds, that a rank may be silent before it counts as lost. Default: 15 s. */
+  /** How long a rank may be silent before it counts as lost, in milliseconds. Default: 15 000. */
   readonly heartbeatLimitMs?: number;
 }
 
@@ -48,8 +48,8 @@ export class StoreServer {
   }
 
   /**
-   * The reason for the failure of the job, reported by a rank or due to a lost connection; undefined if the
-   * job has not failed.
+   * The reason why the job has failed, reported by a rank or due to a lost connection; undefined if the job
+   * has not failed.
    */
   get failure(): MtlError | undefined {
     const failure = callNative(() => addon().failureOfStoreServer(this.#handle));

@@ -22,11 +22,11 @@ interface NativeStoreOptions {
   readonly secret: string;
   readonly worldSize: number;
   /**
-   * The number of restarts of the job. If the store belongs to a different attempt, the client waits until
+   * How often the job has been restarted. If the store belongs to a different attempt, the client waits until
    * that store has ended.
    */
   readonly attempt: number;
-  /** The time to look for the store, in milliseconds. */
+  /** How long to look for the store, in milliseconds. */
   readonly timeoutMs: number;
   /** The word that messages use for a joining process. Default: rank. */
   readonly member?: string;
@@ -58,7 +58,7 @@ export class NativeStore implements Store {
   }
 
   /**
-   * Waits for a key like `get`, without blocking the event loop. Rejects with the failure of the job, or with
+   * Waits for a key like `get`, without blocking the event loop. Rejects with the job's failure, or with
    * MTL_CLOSED if the store is closed. The store must be closed before the job.
    */
   getLater(key: string, timeoutMs: number): Promise<Uint8Array> {

@@ -11,9 +11,9 @@ export interface LocalRanksOptions extends Pick<RankProcessOptions, 'preload' | 
   readonly worldSize: number;
   /** An argument that is passed to every rank, as JSON. */
   readonly argument?: unknown;
-  /** The time that an operation waits for the other ranks, in milliseconds. Default 20 s. */
+  /** How long an operation waits for the other ranks, at most, in milliseconds. Default: 20 000. */
   readonly timeoutMs?: number;
-  /** The time to wait for all ranks to join, in milliseconds. Default 30 s. */
+  /** How long to wait for all ranks to join, in milliseconds. Default: 30 000. */
   readonly joinTimeoutMs?: number;
   /** See LocalWorldOptions. */
   readonly abortGraceMs?: number;

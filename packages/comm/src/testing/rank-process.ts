@@ -34,7 +34,7 @@ export interface RankProcessOptions {
   readonly preload?: URL | undefined;
   /** Node's flags, such as export conditions. */
   readonly execArgv?: readonly string[] | undefined;
-  /** A command that runs the rank's program, such as `ip netns exec`, with its arguments. */
+  /** A command that runs the rank's program, such as `ip netns exec`, and the arguments of the command. */
   readonly prefix?: readonly string[];
 }
 
@@ -78,8 +78,8 @@ export function startRankProcess(options: RankProcessOptions): RankProcess {
 }
 
 /**
- * Returns true while the process is running. An ended process for which no one has waited (a zombie) is not
- * running.
+ * Returns true while the process is running. A process that has ended but not been waited for (a zombie) is
+ * not running.
  */
 export function isRunning({ child }: RankProcess): boolean {
   return child.exitCode === null && child.signalCode === null;

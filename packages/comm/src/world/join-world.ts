@@ -43,21 +43,21 @@ export interface JoinWorldOptions {
    * If possible, only one rank reports. Default: prints a line to standard error.
    */
   readonly onWait?: (text: string) => void;
-  /** The time that an operation waits for the other ranks, in milliseconds. Default: 600 s. */
+  /** How long an operation waits for the other ranks, at most, in milliseconds. Default: 600 000. */
   readonly timeoutMs?: number;
   /**
-   * The time to wait for all ranks to join, in milliseconds. Default: the variable MTL_JOIN_TIMEOUT (in
-   * seconds), or 300 s.
+   * How long to wait for all ranks to join, in milliseconds. Default: the variable MTL_JOIN_TIMEOUT (in
+   * seconds), or 300 000.
    */
   readonly joinTimeoutMs?: number;
   /**
-   * The time, in milliseconds, that this process may continue after the job has failed. Then the watchdog
-   * ends the process. Default: 10 s.
+   * How long this process may continue after the job has failed, in milliseconds. Then the watchdog ends the
+   * process. Default: 10 000.
    */
   readonly abortGraceMs?: number;
   /**
-   * The maximum time, in milliseconds, that a rank may be silent. It applies if this process runs the store
-   * (under srun, mpirun, torchrun). Default: 15 s.
+   * How long a rank may be silent, at most, in milliseconds. It applies if this process runs the store (under
+   * srun, mpirun, torchrun). Default: 15 000.
    */
   readonly heartbeatLimitMs?: number;
 }

@@ -12,13 +12,13 @@ export interface LocalWorldOptions {
   readonly rank: number;
   readonly size: number;
   readonly store: Store;
-  /** The time that an operation waits for the other ranks, in milliseconds. Default: 600 s. */
+  /** How long an operation waits for the other ranks, at most, in milliseconds. Default: 600 000. */
   readonly timeoutMs?: number;
-  /** The time to wait for all ranks to join, in milliseconds. Default: `timeoutMs`. */
+  /** How long to wait for all ranks to join, in milliseconds. Default: `timeoutMs`. */
   readonly joinTimeoutMs?: number;
   /**
-   * The time, in milliseconds, that this process may continue after the job has failed. Then the watchdog
-   * ends the process. Default: 10 s.
+   * How long this process may continue after the job has failed, in milliseconds. Then the watchdog ends the
+   * process. Default: 10 000.
    */
   readonly abortGraceMs?: number;
   /**

@@ -4,15 +4,15 @@ import { launchError, type Variables } from '../environment/variable-reader.js';
 import type { NativeStore } from '../store/store.js';
 
 /**
- * The times in milliseconds at which a process that waits for other processes at the start reports the
- * missing ranks: first after `first`, which is longer than a normal start, then every `next`.
+ * The times in milliseconds after which a process that waits for others at the start reports the missing
+ * ranks: first after `first`, which is longer than a normal start, then after every further `next`.
  */
 export const waitNoticesMs = { first: 5_000, next: 60_000 } as const;
 
 const defaultSeconds = 300;
 
 /**
- * Returns the time in milliseconds that processes wait for each other at the start: MTL_JOIN_TIMEOUT (in
+ * Returns how long processes wait for each other at the start, in milliseconds: MTL_JOIN_TIMEOUT (in
  * seconds), or 300 s by default.
  *
  * @throws ConfigurationError MTL_LAUNCH_ENVIRONMENT

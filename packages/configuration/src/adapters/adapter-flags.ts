@@ -1,6 +1,6 @@
 import { count, fraction, positiveNumber, redescribed, text, texts, toggle } from '../flags/flag-kinds.js';
 
-/** The flags of low-rank adapters (LoRA), which are trained in place of the model's own weights. */
+/** The flags for low-rank adapters (LoRA), which are trained in place of the model's own weights. */
 export const adapterFlags = {
   'lora-rank': count(
     'Trains low-rank adapters of this rank (LoRA) instead of the weights that --load-hf or --load names, which stay as they are.',
@@ -19,7 +19,7 @@ export const adapterFlags = {
   ),
 };
 
-/** The flags of directories from which adapters are loaded and to which they are saved. */
+/** The flags for the directories from which adapters are loaded, and to which adapters are saved. */
 export const adapterPlaceFlags = {
   'load-lora': text(
     'Folder of adapters that PEFT or --save-lora wrote (adapter_config.json, adapter_model.safetensors) to train on, or org/name[@revision] on the Hub; needs --load-hf, or --load with --finetune.',
@@ -50,7 +50,7 @@ export const adapterStartFlags = ['load-lora'] as const;
 /** The flags that name directories to which a run writes adapters at its end. */
 export const adapterExportFlags = ['save-lora'] as const;
 
-/** The adapter flags of conversions, with their own descriptions. */
+/** The adapter flags for conversions. Their descriptions differ from the training flags. */
 export const adapterFlagsOfConversion = {
   'load-lora': redescribed(adapterPlaceFlags['load-lora'], {
     description:
@@ -61,7 +61,9 @@ export const adapterFlagsOfConversion = {
   }),
 };
 
-/** The adapter flags of commands that use a trained model, with their own descriptions. */
+/**
+ * The adapter flags for commands that use a trained model. Their descriptions differ from the training flags.
+ */
 export const adapterFlagsOfInference = {
   'load-lora': redescribed(adapterPlaceFlags['load-lora'], {
     description:

@@ -8,7 +8,7 @@ export const modelKinds = ['gpt', 'bert'] as const;
 export type ModelKind = (typeof modelKinds)[number];
 
 /**
- * The values of the architecture that have been determined so far. The keys are the same as in a model's
+ * The architecture values that have been determined so far. The keys are the same as in a model's
  * configuration.
  */
 export type KnownValues = Readonly<Record<string, unknown>> & {
@@ -40,7 +40,7 @@ export interface FieldConversion {
   readonly saved: z.ZodType;
 }
 
-/** A property of a model's architecture, with its flag. */
+/** A property of a model's architecture, and its flag. */
 export interface ArchitectureField {
   /** The schema of the field's flag, with type, range, default and help. */
   readonly flag: z.ZodType;

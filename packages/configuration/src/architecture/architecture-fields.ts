@@ -41,9 +41,10 @@ const hasNoWeights = (known: KnownValues): boolean =>
   isNotYarn(known) || known.yarnAttentionFactor !== undefined;
 
 /**
- * The architecture fields that extend rotary positions to sequences longer than in pretraining: the scaling
- * of Llama 3.1 with the names of the transformers library, and YaRN with Megatron-LM's names and defaults. No
- * flag has a default in its schema, so that configurations of other models have none of these keys.
+ * The architecture fields that extend rotary position embeddings to sequences longer than in pretraining: the
+ * scaling of Llama 3.1 with the names of the transformers library, and YaRN with Megatron-LM's names and
+ * defaults. No flag has a default in its schema, so that configurations of other models have none of these
+ * keys.
  */
 export const rotaryScalingFields = {
   'rope-scaling-original-max-position-embeddings': {
@@ -291,8 +292,8 @@ export const architectureFields = {
     }),
     key: 'geluKind',
     decides: 'weights',
-    // undefined if the kind of model is not given, because a run's configuration leaves this choice to the
-    // kind of model
+    // returns undefined if the kind of model is not given, because a run's configuration then leaves the kind
+    // of GELU open
     otherwise: ({ kind }) => kind && { gpt: 'tanh', bert: 'erf' }[kind],
     isUnused: ({ swiglu = false, squaredRelu = false, quickGeglu = false }) =>
       swiglu || squaredRelu || quickGeglu,

@@ -32,7 +32,8 @@ function checkDense(flags: FlagReader, notices: string[]): void {
   const others = (Object.keys(expertFields) as ExpertFlag[]).filter((name) => isAsked(flags, name));
   const [first] = others;
   if (first === undefined) return;
-  // this is allowed, because scripts disable experts with --num-experts 0 and keep the other expert flags
+  // expert flags without experts are allowed, because scripts disable experts with --num-experts 0 and keep
+  // the other expert flags
   if (!flags.isAsked('num-experts')) flags.needs(first, '--num-experts', 'is of experts, and there are none');
   notices.push(`without experts no effect: ${others.map((name) => `--${name}`).join(', ')}`);
 }

@@ -29,10 +29,10 @@ export function checkLayerList(
 }
 
 /**
- * Checks the flags of layers with a window and of layers without rotary positions.
+ * Checks the flags of layers with a window and of layers without rotary position embeddings.
  *
  * @throws ConfigurationError `MTL_LAYER_LIST` for a list of the wrong length, `MTL_FLAG_NEEDS` for a model
- *   without windows or rotary positions
+ *   without windows or rotary position embeddings
  */
 export function checkAttentionLayers(flags: FlagReader): void {
   const needs = (name: 'window-attn-skip-freq' | 'no-rope-freq', other: string): void =>

@@ -8,7 +8,10 @@ import { describeBertModel, describeGptModel } from './models-of-configuration.j
 
 const common = { device: 'cpu', dtype: 'float32', seed: 1 } as const;
 
-/** Command lines of models that together have all features: experts, and rotary positions of every kind. */
+/**
+ * Command lines of models that together have all features: experts, and rotary position embeddings of every
+ * kind.
+ */
 const lines: Readonly<Record<ModelKind, readonly string[]>> = {
   gpt: [
     '--preset char-10m',

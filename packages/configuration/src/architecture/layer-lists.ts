@@ -3,7 +3,10 @@ import * as z from 'zod';
 import { patternedText } from '../flags/flag-kinds.js';
 import type { FieldConversion } from './architecture-field.js';
 
-/** The longest list of layers, longer than for any model: `[1]*99999999`, a mistake, would exhaust memory. */
+/**
+ * The longest list of layers, which exceeds every model's number of layers. Without this limit, a mistake
+ * such as `[1]*99999999` would exhaust memory.
+ */
 const mostLayers = 10_000;
 
 /** Matches the lists that `layerListText` writes. */

@@ -9,7 +9,7 @@ import type {
 import { type ArchitectureField, type ModelKind, modelValue, unstatedValue } from './architecture-field.js';
 import { type ArchitectureFlag, listFields } from './list-fields.js';
 
-/** The fields of a model that flags determine: all except the size of the vocabulary. */
+/** The model fields that flags determine: all except the size of the vocabulary. */
 export type ModelFields = Omit<TransformerConfiguration, 'vocabularySize'>;
 
 /**
@@ -22,8 +22,8 @@ const configuredAsFlags: readonly ArchitectureFlag[] = [
 ];
 
 /**
- * The key of a field in a run's configuration. `isFlagValue` is true if the value is the flag's instead of
- * the model's.
+ * The key of a field in a run's configuration. `isFlagValue` is true if the configuration contains the flag's
+ * value instead of the model's value.
  */
 interface ConfiguredField {
   readonly key: string;

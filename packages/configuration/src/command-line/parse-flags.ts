@@ -120,7 +120,7 @@ interface CommandLine {
   config?: string;
 }
 
-/** An argument that begins with `--`, with its values: the arguments up to the next flag. */
+/** An argument that begins with `--`, and its values: the arguments up to the next flag. */
 interface WrittenFlag {
   /** Name of the flag, with dashes, even if the user wrote underscores. */
   readonly name: string;
@@ -168,7 +168,7 @@ function readCommandLine(argv: readonly string[], unused: Flags): CommandLine {
   return line;
 }
 
-/** A flag at its position in a command line. */
+/** A flag, and its position on a command line. */
 interface SeenFlag {
   readonly written: WrittenFlag;
   /** The flag that replaces its alias. */

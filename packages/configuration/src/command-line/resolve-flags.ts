@@ -27,9 +27,7 @@ import { isScheduleModule } from '../strategies/pipeline-parallelism.js';
 import { displacedByStrategies, impliedSwitches } from '../strategies/strategies.js';
 import type { ConfigFile } from './config-file.js';
 
-/**
- * The flags of a run that follow from --load or --load-hf, as plain data, so that ranks can broadcast them.
- */
+/** The run's flags that --load or --load-hf determine, as plain data, so that ranks can broadcast them. */
 export interface LoadedFlags {
   /**
    * The source of the values, to be printed: `checkpoint runs/a/iter_0000010` or
@@ -223,7 +221,9 @@ function layOver(layers: ReadonlyArray<readonly [source: string, entries: Entrie
   return { values, sources };
 }
 
-/** Replaces each old value of Megatron-LM by the value and the switch that the old value stands for. */
+/**
+ * Replaces each value from an older version of Megatron-LM by the value and the switch that it stands for.
+ */
 function replaceImplied(options: {
   readonly values: Map<FlagName, unknown>;
   readonly sources: Map<FlagName, string>;

@@ -26,7 +26,7 @@ export interface StatePrecision {
   readonly expAvgSqDtype: 'fp32' | 'bf16' | 'fp16';
   /** The precision in which gradients are kept and reduced. */
   readonly mainGradsDtype: 'fp32' | 'bf16';
-  /** True if master weights are the model's bfloat16 weights with remainders. */
+  /** True if each master weight is stored as the model's bfloat16 weight plus a remainder. */
   readonly storeParamRemainders: boolean;
 }
 
@@ -54,7 +54,7 @@ export interface FlagFacts {
   readonly defaultText?: string;
   /** A description of valid values, for errors. Default: derived from the range. */
   readonly expected?: string;
-  /** Values of other programs that are not supported, with a replacement for each. */
+  /** Values that other programs accept but this project does not, and a replacement for each. */
   readonly otherChoices?: Readonly<Record<string, string>>;
   /** Returns the canonical form of a value; undefined if the value means the same as omitting the flag. */
   readonly canonical?: ((value: unknown) => unknown) | undefined;
@@ -69,7 +69,7 @@ export interface FlagFacts {
 
 export type Learning = true | ((settings: SettingsInForce) => unknown);
 
-/** The facts about every flag, by its schema. */
+/** The facts about every flag, keyed by the flag's schema. */
 export const flagFacts = z.registry<FlagFacts>();
 
 interface FlagOptions<Value> extends Pick<FlagFacts, 'expected' | 'canonical' | 'otherChoices'> {

@@ -1,6 +1,6 @@
 import { count, counts, text, toggle } from './flag-kinds.js';
 
-/** The flags of tracking services, for pretraining and fine-tuning. */
+/** The flags for tracking services, for pretraining and fine-tuning. */
 export const trackingFlags = {
   'wandb-project': text(
     'The project of Weights & Biases that metrics are sent to, with the key in WANDB_API_KEY; also WANDB_BASE_URL, and WANDB_MODE=offline (or dryrun), which keeps metrics for mtl runs send.',

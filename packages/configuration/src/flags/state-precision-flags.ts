@@ -1,8 +1,8 @@
 import { choice, openToggle, toggle } from './flag-kinds.js';
 
 /**
- * Precisions of optimizer states that Megatron-LM supports but this project does not, with the message that
- * names replacements.
+ * Precisions that Megatron-LM supports for optimizer states but this project does not. Each message names
+ * replacements.
  */
 const otherDtypes = { fp8: 'states in fp8 are not there: use bf16 or fp16' };
 

@@ -47,7 +47,7 @@ function checkOfFlag(
   };
 }
 
-/** Makes the checks of options, by option name, from the schemas of their flags. */
+/** Makes the checks of options from the schemas of their flags. The checks are keyed by option name. */
 export function checksOfFlags(
   flags: FlagFragment,
   reword: (error: unknown) => unknown,
@@ -58,7 +58,8 @@ export function checksOfFlags(
 }
 
 /**
- * Checks flag values, by flag name, that a program supplies for flags without a value from any other source.
+ * Checks flag values, keyed by flag name. A program supplies them for flags that get no value from any other
+ * source.
  */
 export const flagValuesOption: OptionCheck<false> = groupOption(
   Object.fromEntries(
@@ -112,7 +113,7 @@ function optionElsewhere(name: string, topic?: OptionTopic): string | undefined 
   return found && `${found}.${key}`;
 }
 
-/** The checks of a run's options, by topic, made from the schemas of flags. */
+/** The checks of a run's options, made from the schemas of flags and keyed by topic. */
 export const runOptionChecks = {
   ...Object.fromEntries(optionTopics.map((topic) => [topic, topicOption(topic)])),
   preset: presetOption,

@@ -16,8 +16,8 @@ function textAt(resolved: Resolved | undefined, path: string): string {
 }
 
 /**
- * For groups of flags whose object in the configuration is not named like the topic: the name of this object,
- * by the group's title.
+ * The names of configuration objects that are not named like the topic of their flags, keyed by the title of
+ * the flag group.
  */
 const objectOfGroup: Readonly<Record<string, string>> = {
   BERT: 'bert',

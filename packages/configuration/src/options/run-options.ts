@@ -13,7 +13,7 @@ import {
 import type { PresetName } from '../presets/presets.js';
 import { type FlagName, type Flags, flagGroups } from '../schema/flag-schema.js';
 
-/** The values of flags, by the names of the flags in camel case. */
+/** The values of flags, keyed by the flags' names in camel case. */
 export type OptionsOf<Fragment extends FlagFragment> = {
   readonly [Name in keyof Fragment & string as CamelCase<Name>]?: z.infer<Fragment[Name]> | undefined;
 };
@@ -74,7 +74,7 @@ interface PlaceOfOption {
   readonly key: string;
 }
 
-/** The option of each flag, by flag name. Flags that exist only on command lines are left out. */
+/** The option of each flag, keyed by flag name. Flags that exist only on command lines are left out. */
 const optionOfFlag = new Map<string, PlaceOfOption>(
   flagGroups.flatMap(({ topic, flags }) =>
     topic === undefined ? [] : Object.keys(flags).map((name) => [name, { topic, key: optionName(name) }]),
@@ -86,7 +86,7 @@ export const optionTopics: readonly OptionTopic[] = [
   ...new Set([...optionOfFlag.values()].map(({ topic }) => topic)),
 ];
 
-/** The flags of each topic, by the names of their options. */
+/** The flags of each topic, keyed by option name. */
 export const flagsOfTopic: ReadonlyMap<OptionTopic, ReadonlyMap<string, FlagName>> = new Map(
   optionTopics.map((topic) => [
     topic,
@@ -104,7 +104,7 @@ export function findOption(flag: string): string | undefined {
   return option && `${option.topic}.${option.key}`;
 }
 
-/** The values of a topic's options, by option name. */
+/** The values of a topic's options, keyed by option name. */
 export type TopicValues = Readonly<Record<string, unknown>>;
 
 /**

@@ -4,7 +4,7 @@ import { presetTable } from './preset-table.js';
 /**
  * The recipe of the GPT-2 and Megatron-LM presets (Shoeybi 2019, section 4.2): batch 512 and 300,000 steps.
  * The learning rate warms up in 3,000 steps, and decays as a cosine from 1.5e-4 to 1e-5. Weight decay is
- * 0.01, clipping 1, dropout 0.1. The paper gives no betas; 0.9 and 0.999 are Megatron-LM's defaults.
+ * 0.01, gradient clipping 1, dropout 0.1. The paper gives no betas; 0.9 and 0.999 are Megatron-LM's defaults.
  */
 const gpt2Recipe: Flags = {
   'tokenizer-type': 'GPT2BPETokenizer',
@@ -44,8 +44,8 @@ const onBundledCorpus: Flags = {
 };
 
 /**
- * Flags that Llama 3 and Qwen3 share: blocks with RMSNorm, SwiGLU and rotary positions, without biases. The
- * user must name the model's own tokenizer, or provide a dataset with ids of its vocabulary.
+ * Flags that Llama 3 and Qwen3 share: blocks with RMSNorm, SwiGLU and rotary position embeddings, without
+ * biases. The user must name the model's own tokenizer, or provide a dataset with ids of its vocabulary.
  */
 const publishedBlocks: Flags = {
   'tokenizer-type': 'NullTokenizer',
@@ -163,7 +163,10 @@ const mixtral: Flags = {
   'moe-aux-loss-coeff': [1e-2],
 };
 
-/** Qwen3 with experts (Yang et al. 2025, table 2 and section 2), which are balanced over the global batch. */
+/**
+ * Qwen3 with experts (Yang et al. 2025, table 2 and section 2). The experts' loads are balanced over the
+ * global batch.
+ */
 const qwen3WithExperts: Flags = {
   ...qwen3,
   'untie-embeddings-and-output-weights': true,
@@ -253,7 +256,7 @@ const presets = {
     'lr-decay-style': 'linear',
     'eval-interval': 250,
   },
-  // A GPT-2 of 4 million parameters on the same corpus.
+  // A GPT-2 of 4 million parameters on the bundled corpus.
   'gpt2-4m': {
     ...onBundledCorpus,
     'num-layers': 4,

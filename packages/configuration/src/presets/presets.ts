@@ -8,7 +8,7 @@ import { type GptPresetName, gptPresets } from './gpt-presets.js';
 export type PresetName = GptPresetName | BertPresetName | 'none';
 
 /**
- * The presets of a kind of model, by name, from the smallest to the largest. `whenNothingIsAsked` is the
+ * The presets for models of one kind, by name, from the smallest to the largest. `whenNothingIsAsked` is the
  * preset for a command line without a model, data or checkpoint.
  */
 export interface PresetsOfModel {

@@ -44,13 +44,13 @@ export function configurationJson(configuration: PretrainingConfiguration): Conf
   return { format: savedConfigurationFormat, version: 1, preset, flags, resolved };
 }
 
-/** The type of a model's configuration, by kind of model. */
+/** The type of a model's configuration, keyed by kind of model. */
 export interface ModelOfKind {
   readonly gpt: GptModelConfiguration;
   readonly bert: BertModelConfiguration;
 }
 
-/** The key of the model's configuration in a checkpoint, by kind of model. */
+/** The key of the model's configuration in a checkpoint, keyed by kind of model. */
 export const savedModelKeys = { gpt: 'gptModel', bert: 'bertModel' } as const satisfies Record<
   ModelKind,
   string
@@ -99,8 +99,8 @@ interface SavedRun extends AdaptedConfiguration {
   readonly flags?: Flags;
   readonly resolved?: ConfigurationJson['resolved'];
   /**
-   * The number of CPU threads of rank 0. A resumed run needs the same number to repeat results. Absent in
-   * older checkpoints.
+   * How many CPU threads rank 0 used. A resumed run needs the same number to repeat results. Absent in older
+   * checkpoints.
    */
   readonly threads?: number;
   /** The algorithms chosen for matmuls; absent if the run chose none. A resumed run uses them again. */
@@ -140,7 +140,7 @@ export interface SaveConfigurationOptions {
   readonly model: TransformerConfiguration;
   /** The tokenizer of the run; undefined if the model has none. */
   readonly tokenizer: Pick<Tokenizer, 'options'> | undefined;
-  /** The number of CPU threads of the run; undefined if nothing was trained. */
+  /** How many CPU threads the run used; undefined if nothing was trained. */
   readonly threads?: number | undefined;
   /** The algorithms that were chosen for matmuls. Default: none. */
   readonly matmuls?: RecordedMatmuls | undefined;

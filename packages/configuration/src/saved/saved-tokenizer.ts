@@ -97,7 +97,10 @@ function templateFiles(options: TokenizerOptions): readonly TokenizerFile[] {
   return path === undefined ? [] : [{ name: chatTemplateName, path }];
 }
 
-/** Returns the options of a tokenizer, with the paths of its copied files in `directory`. */
+/**
+ * Returns the options of a tokenizer after replacing its file paths by the paths of the copies in
+ * `directory`.
+ */
 function tokenizerIn(directory: string, given: TokenizerOptions): TokenizerOptions {
   const options = withTemplateIn(directory, given);
   switch (options.type) {
@@ -180,8 +183,8 @@ export async function keepTokenizer(
 }
 
 /**
- * Returns the options of the tokenizer that a checkpoint in `directory` stores, with the paths of its copied
- * files.
+ * Returns the tokenizer options that a checkpoint in `directory` stores. Their file paths are the paths of
+ * the copied files.
  */
 export function savedTokenizer(
   { tokenizer }: SavedTokenizer,

@@ -48,7 +48,7 @@ export const deviceFlags = {
   }),
 };
 
-/** The flags of communication, which help lists after the flags of sharding. */
+/** The flags for communication. The help lists them after the flags for sharding. */
 export const communicationFlags = {
   'distributed-timeout-minutes': positiveNumber(
     'Minutes that a process waits for others before it gives up.',
@@ -58,16 +58,16 @@ export const communicationFlags = {
   ),
 };
 
-/** The flags of the device, of sharding over processes, and of communication. */
+/** The flags for the device, for sharding over processes, and for communication. */
 export const parallelFlags = { ...deviceFlags, ...strategyFlags, ...communicationFlags };
 
 /** `parallelFlags` for models with task heads. */
 export const parallelFlagsOfTasks = { ...deviceFlags, ...strategyFlagsOfTasks, ...communicationFlags };
 
-/** The flags of initial weights, checkpoints and exports. */
+/** The flags for initial weights, checkpoints and exports. */
 export const checkpointFlags = { ...ownCheckpointFlags, ...adapterPlaceFlags };
 
-/** The flags of the architecture, with Megatron-LM's names and defaults. */
+/** The flags for the architecture, with Megatron-LM's names and defaults. */
 const modelFlags = schemasOfArchitecture('others');
 const expertFlags = schemasOfArchitecture('experts');
 
@@ -117,7 +117,7 @@ export const flagSchema = z
 export type Flags = z.infer<typeof flagSchema>;
 export type FlagName = keyof Flags;
 
-/** The flags of the device, of sharding and of communication. */
+/** The flags for the device, for sharding and for communication. */
 export type ParallelFlags = Pick<Flags, keyof typeof parallelFlags>;
 export const parallelFlagNames = Object.keys(parallelFlags) as readonly (keyof ParallelFlags)[];
 

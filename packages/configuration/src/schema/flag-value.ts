@@ -172,7 +172,7 @@ const asKnownCoefficients =
 const asBalanced =
   'use seq_aux_loss, or none with --moe-router-enable-expert-bias: balancing must not depend on which tokens a rank has';
 
-/** Values of other programs that are not supported, with a replacement for each. */
+/** Values that other programs accept but this project does not, and a replacement for each. */
 const otherChoices: Readonly<Record<string, string>> = {
   'device gpu': 'write --device cuda',
   'optimizer sgd': asMuonOrAdam,

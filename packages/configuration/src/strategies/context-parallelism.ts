@@ -29,7 +29,7 @@ export const contextParallelFlags = {
   ),
 };
 
-/** The settings of context parallelism; absent in runs without it. */
+/** The settings for context parallelism; absent in runs without context parallelism. */
 export interface ContextParallelConfiguration
   extends Omit<Partial<FlagValues<typeof contextParallelFlags>>, 'hierarchicalContextParallelSizes'> {
   /**
@@ -41,8 +41,8 @@ export interface ContextParallelConfiguration
 
 type Call = StrategyCall<typeof contextParallelFlags>;
 /**
- * The flags of tensor parallelism, which are needed because its size further divides the chunks of sequence
- * parallelism.
+ * The flags for tensor parallelism. They are needed because the tensor-parallel size further divides the
+ * chunks of sequence parallelism.
  */
 type WithTensorFlags = StrategyCall<typeof tensorParallelFlags>['flags'];
 
@@ -177,7 +177,9 @@ interface Communication {
   readonly words: readonly ContextCommunication[];
 }
 
-/** Returns the sizes of the two levels of communication if a layer's type of communication has two levels. */
+/**
+ * Returns the sizes of the two communication levels, if the type of communication of a layer has two levels.
+ */
 function readLevels(
   { flags: given, notices }: Call,
   { size, words }: Communication,

@@ -45,7 +45,7 @@ const helpOfStores = (): string =>
     })
     .join(', ');
 
-/** The name of the store that divides parameters, gradients and optimizer states. */
+/** The name of the store that shards parameters, gradients and optimizer states. */
 const fullySharded = stores.fullySharded.shardingStrategy;
 
 const flags = {
@@ -130,7 +130,10 @@ function wordsOfStore({ shardingStrategy }: ListedStore): string | undefined {
 /** Returns true if gradients are summed over several ranks. */
 const hasReplicas = (sizes: MeshCoordinates): boolean => reductionAxes.dense.some((axis) => sizes[axis] > 1);
 
-/** Returns the search setting for a flag that overlaps the communication of some stores with passes. */
+/**
+ * Returns the search setting for a flag that overlaps the communication of some stores with forward and
+ * backward passes.
+ */
 function overlapSetting(
   key: 'overlapGradReduce' | 'overlapParamGather',
   {
@@ -250,7 +253,7 @@ export const dataParallelism = strategy<typeof flags, DataParallelConfiguration>
     overlapSetting('overlapGradReduce', {
       flag: 'overlap-grad-reduce',
       words: 'overlapped reduction',
-      // A store that divides gradients reduces them during passes even without the flag.
+      // A store that shards gradients reduces them during the backward pass even without the flag.
       canOverlap: ({ divides }) => !divides.includes('gradients'),
     }),
     overlapSetting('overlapParamGather', {
@@ -340,7 +343,7 @@ function storeBy(given: FlagsOf<typeof flags>): ListedStore {
  * Checks that the ranks that sum gradients can be divided into instances. The same must hold for the ranks
  * that have copies of the same experts.
  *
- * @throws ConfigurationError `MTL_OPTIMIZER_INSTANCES`, whose message contains the possible numbers
+ * @throws ConfigurationError `MTL_OPTIMIZER_INSTANCES`, whose message contains the possible values
  */
 function checkInstances({ flags: given, axes }: StrategyCall<typeof flags>, numInstances: number): void {
   const stage = axesOfStage(axes);

@@ -105,8 +105,8 @@ export type ScheduleConfiguration = Pick<
 >;
 
 /**
- * A cache of schedules, by configuration and number of micro-batches. The ranks of a dry run request the same
- * schedules many times.
+ * A cache of schedules, keyed by configuration and number of micro-batches. The ranks of a dry run request
+ * the same schedules many times.
  */
 const built = new WeakMap<ScheduleConfiguration, Map<number, PipelineSchedule>>();
 

@@ -55,7 +55,7 @@ export interface FlagsOf<Fragment extends FlagFragment> {
   isLoaded(name: string): boolean;
 }
 
-/** An axis of the mesh, with its size in a run. */
+/** An axis of the mesh, and its size in a run. */
 export interface AxisSize {
   readonly axis: MeshAxis;
   /** The name of the axis in messages, such as `tensor`. */
@@ -102,15 +102,15 @@ export interface ModelSharingOptions<Fields extends object> {
 
 /** The parts of a run that a layout search has already chosen. */
 export interface SearchedRun {
-  /** The values of the run's flags, by name. */
+  /** The values of the run's flags, keyed by flag name. */
   readonly values: Readonly<Record<string, unknown>>;
   readonly model: 'gpt' | 'bert';
   readonly gpusPerNode: number;
-  /** The sizes that are already chosen, by axis. */
+  /** The sizes that are already chosen, keyed by axis. */
   readonly sizes: Readonly<Partial<Record<MeshAxis, number>>>;
   /**
-   * Number of processes that the preceding axes leave. For expert axes, only the processes of a pipeline
-   * stage are counted.
+   * How many processes the preceding axes leave. For expert axes, only the processes of a pipeline stage are
+   * counted.
    */
   readonly rest: number;
 }
@@ -135,8 +135,8 @@ export interface SearchedSetting {
   /** The key of the setting in the layouts of a search. */
   readonly key: string;
   /**
-   * True if the setting changes the passes. Times that were measured with one value of the setting then do
-   * not apply to other values.
+   * True if the setting changes the forward or backward passes. Times that were measured with one value of
+   * the setting then do not apply to other values.
    */
   readonly changesPasses: boolean;
   /**
@@ -144,10 +144,10 @@ export interface SearchedSetting {
    * earlier in the order of `strategies`.
    */
   choices(sizes: MeshCoordinates, chosen: Readonly<Record<string, unknown>>): readonly unknown[];
-  /** The flags that can set the setting, in the order of decreasing precedence. */
+  /** The flags that can determine the setting, in the order of decreasing precedence. */
   readonly givenBy: readonly string[];
   /**
-   * Returns the setting's value, given the value of one of these flags; undefined if the value does not
+   * Returns the setting's value, given the value of a flag in `givenBy`; undefined if the value does not
    * determine the setting.
    */
   given(flag: string, value: unknown): unknown;
@@ -159,10 +159,10 @@ export interface SearchedSetting {
   words(value: unknown): string | undefined;
 }
 
-/** The cost in time of a change that reduces memory, from the lowest to the highest. */
+/** How much time a change that reduces memory costs, from the lowest cost to the highest. */
 export const costsOfSaving = ['nothing', 'little', 'some', 'much'] as const;
 
-/** A flag that can reduce the memory of each process. */
+/** A flag that can reduce the memory that each process needs. */
 export interface MemorySaving<Fields extends object> {
   readonly flag: string;
   readonly costs: (typeof costsOfSaving)[number];
@@ -179,16 +179,19 @@ export interface MemorySaving<Fields extends object> {
 
 /**
  * The options of an optimizer that follow from the run's layout: the store of parameters, the blocks of ranks
- * that divide states, and overlapped communication.
+ * over which states are sharded, and overlapped communication.
  */
 export interface OptimizerSharing
   extends Required<Pick<ModelOptimizerOptions, 'overlapGradientReduction' | 'overlapParameterGather'>> {
   readonly store: ListedStore;
-  /** The number of blocks of ranks that have all states. */
+  /**
+   * How many blocks of ranks the optimizer's states are replicated over. The ranks of a block together hold
+   * all states.
+   */
   readonly numInstances: number;
-  /** The flag that sets the number of blocks. */
+  /** The flag that sets `numInstances`. */
   readonly flagOfInstances: string;
-  /** The flag that requests the reduction of gradients during passes. */
+  /** The flag that requests the reduction of gradients during the backward pass. */
   readonly flagOfReduction: string;
 }
 
@@ -213,7 +216,7 @@ export interface SharedModel {
 
 /** A strategy's functions for a trained model that several processes share. */
 export interface StrategySharing<Fragment extends FlagFragment, Fields extends object> {
-  /** The strategy's flags in commands that use a trained model, with their help texts. */
+  /** The help texts of the strategy's flags in commands that use a trained model. */
   readonly help: Readonly<Partial<Record<keyof Fragment & string, string>>>;
   /**
    * Returns the strategy's settings, given the values of its flags.
@@ -269,7 +272,7 @@ export interface Strategy<
     /** Returns the sizes that a layout search tries; undefined if the run cannot use the axis. */
     readonly search?: (run: SearchedRun) => SearchedSizes | undefined;
   }[];
-  /** The axis to which predictions of time attribute the strategy's communication. */
+  /** The axis to which time predictions attribute the strategy's communication. */
   readonly countsAs: CommunicationAxis;
   /**
    * Checks the flags, and returns the strategy's settings in a run's configuration.
@@ -287,8 +290,8 @@ export interface Strategy<
   /** The only kind of model that the strategy supports. Default: all kinds. */
   readonly kind?: 'gpt';
   /**
-   * True if passes communicate along the strategy's axes on the device. CUDA graphs cannot record such
-   * communication.
+   * True if forward and backward passes communicate along the strategy's axes on the device. CUDA graphs
+   * cannot record such communication.
    */
   readonly communicatesInPasses?: true;
   /**
@@ -306,9 +309,9 @@ export interface Strategy<
   readonly impliedBy?: readonly ImpliedSwitch[];
   /** The settings that a layout search varies in addition to sizes. */
   readonly settings?: readonly SearchedSetting[];
-  /** The flags that can reduce the memory of processes. */
+  /** The flags that can reduce the memory that processes need. */
   readonly savings?: readonly MemorySaving<Fields>[];
-  /** The values of settings that turn off optional sharding and overlap. */
+  /** The setting values that turn off optional sharding and overlap. */
   readonly undivided?: { readonly [Key in keyof Fields]?: Fields[Key] | undefined };
   /** Returns true if the memory and work of a process depend on the routing of tokens to experts. */
   dependsOnRouting?(fields: Fields): boolean;
@@ -317,7 +320,7 @@ export interface Strategy<
   /** Returns the strategy's options for the stages of a process with these groups. Default: no options. */
   ofModel?(options: ModelSharingOptions<Fields>): ModelSharing;
   /**
-   * Returns the groups for the strategy's communication, by name; only groups of several processes are
+   * Returns the groups for the strategy's communication, keyed by name; only groups of several processes are
    * opened.
    */
   groups(options: {
@@ -329,7 +332,7 @@ export interface Strategy<
   }): Readonly<Record<string, GroupDeclaration>>;
 }
 
-/** Returns a strategy unchanged, with the types of its flags and settings inferred. */
+/** Returns a strategy unchanged. TypeScript infers the types of its flags and settings from the call. */
 export const strategy = <
   Fragment extends FlagFragment,
   Fields extends object,

@@ -14,8 +14,8 @@ export const tensorParallelFlags = {
 export interface TensorParallelConfiguration extends FlagValues<typeof tensorParallelFlags> {}
 
 /**
- * Tensor parallelism: several processes share every layer (Shoeybi et al. 2019). With sequence parallelism,
- * the processes also divide the sequence between the split layers (Korthikanti et al. 2022).
+ * Tensor parallelism: every layer is sharded over several processes (Shoeybi et al. 2019). With sequence
+ * parallelism, the sequence is also sharded between the split layers (Korthikanti et al. 2022).
  */
 export const tensorParallelism = strategy<typeof tensorParallelFlags, TensorParallelConfiguration>({
   flags: tensorParallelFlags,

@@ -72,8 +72,8 @@ function checkCounts({ flags, model, training, parallel }: CheckSizesOptions): v
 /** The largest number of micro-batches in a step. Each is an action in a schedule, which takes memory. */
 const mostMicroBatches = 100_000;
 /**
- * The maximum number of passes in the schedules of a run, over all pipeline stages and all different sizes of
- * steps.
+ * The maximum number of forward and backward passes in the schedules of a run, over all pipeline stages and
+ * all different sizes of steps.
  */
 const mostPasses = 1 << 22;
 

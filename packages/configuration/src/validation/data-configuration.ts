@@ -99,7 +99,7 @@ export function dataConfiguration({ flags, training, notices }: DataConfiguratio
     ...(mockData ? { mockData } : {}),
     ...(tokenizer === undefined ? {} : { tokenizer }),
     ...(conversations === undefined ? {} : { conversations }),
-    // makes attention and positions stop at the boundaries between packed conversations
+    // makes position ids restart, and attention stop, at the boundaries between packed conversations
     ...(conversations !== undefined && { resetPositionIds: true, resetAttentionMask: true }),
   };
 
@@ -154,7 +154,7 @@ function refuseSplit(flags: FlagReader, why: string): never {
   });
 }
 
-/** Flags of tokenizers, with the types of tokenizers that accept them. */
+/** Tokenizer flags, and the types of tokenizers that accept each flag. */
 const tokenizerFlags: ReadonlyArray<readonly [FlagName, readonly string[]]> = [
   ['vocab-file', ['GPT2BPETokenizer', 'BertWordPieceLowerCase', 'BertWordPieceCase']],
   ['merge-file', ['GPT2BPETokenizer']],
@@ -250,7 +250,7 @@ function gpt2Files(flags: FlagReader): { readonly vocabFile?: string; readonly m
   return { vocabFile, mergeFile };
 }
 
-/** The flags of a tokenizer as a command line gives them. */
+/** The flags for a tokenizer, as a command line gives them. */
 export interface TokenizerFlags {
   readonly 'tokenizer-type'?: string | undefined;
   readonly 'tokenizer-model'?: string | undefined;

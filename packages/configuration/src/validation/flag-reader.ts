@@ -48,7 +48,7 @@ export class FlagReader {
   }
 
   /**
-   * Returns the values of a topic's flags that are properties of the topic in a run's configuration, by
+   * Returns the values of a topic's flags that are properties of the topic in a run's configuration, keyed by
    * option name. Flags without a value are left out.
    */
   values<Fragment extends FlagFragment>(fragment: Fragment): FlagValues<Fragment> {
@@ -123,7 +123,7 @@ export class FlagReader {
     );
   }
 
-  /** If flags of `names` are given, throws the error of `needs` for the first such flag. */
+  /** If a flag in `names` is given, throws the error of `needs` for the first such flag. */
   needsFor(names: readonly FlagName[], other: string, why: string): void {
     for (const name of names) if (this.isGiven(name)) this.needs(name, other, why);
   }
@@ -138,7 +138,7 @@ export class FlagReader {
   }
 }
 
-/** The flags that set the options of @mtl/optimizer's classes, by the names of the options. */
+/** The flags that set the options of @mtl/optimizer's classes, keyed by option name. */
 const flagOfOption: Readonly<Record<string, string>> = {
   maxLearningRate: '--lr',
   minLearningRate: '--min-lr',

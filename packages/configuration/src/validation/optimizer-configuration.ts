@@ -53,7 +53,7 @@ function muonConfiguration(flags: FlagReader, notices: string[]): MuonConfigurat
   };
 }
 
-/** The units in which the lengths of a schedule are counted, with the flags for each unit. */
+/** The units in which the lengths of a schedule are counted, and the flags for each unit. */
 const counting = {
   iterations: {
     decay: 'lr-decay-iters',

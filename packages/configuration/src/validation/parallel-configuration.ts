@@ -49,9 +49,9 @@ export function parallelConfiguration(options: ParallelConfigurationOptions): Pa
 }
 
 /**
- * Returns true if passes are recorded as CUDA graphs.
+ * Returns true if forward and backward passes are recorded as CUDA graphs.
  *
- * @throws ConfigurationError `MTL_CUDA_GRAPHS` if processes that share layers communicate within passes
+ * @throws ConfigurationError `MTL_CUDA_GRAPHS` if processes that share layers communicate within these passes
  */
 function readCudaGraphs(flags: FlagReader, notices: string[]): boolean {
   if (!flags.required('cuda-graphs')) return false;

@@ -69,7 +69,7 @@ export function recomputeConfiguration(options: RecomputeConfigurationOptions): 
 }
 
 /**
- * Returns an upper bound for the number of layers of a chunk. The exact number in a balanced layout depends
+ * Returns an upper bound for the number of layers in a chunk. The exact number in a balanced layout depends
  * on the size of the vocabulary, which is not known yet.
  */
 function mostLayersOfChunk(
@@ -195,8 +195,8 @@ interface TrainingLength
   extends Pick<TrainingConfiguration, 'trainIterations' | 'evalInterval' | 'evalIterations'> {}
 
 /**
- * Returns the number of steps of the run and of its evaluations. For conversations, --epochs determines the
- * steps. By default, the run evaluates all evaluation conversations after every epoch.
+ * Returns how many steps the run and its evaluations have. For conversations, --epochs determines the steps.
+ * By default, the run evaluates all evaluation conversations after every epoch.
  */
 function chooseLength(options: TrainingConfigurationOptions, batches: NumMicroBatches): TrainingLength {
   const { flags, conversations } = options;

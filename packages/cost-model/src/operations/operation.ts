@@ -1,8 +1,9 @@
 import type { CommunicationAxis } from '@mtl/layout';
 
 /**
- * An operation of a pass, with the sizes that determine its time. This folder contains hand-written lists of
- * operations for programs that cannot be recorded. Dry runs record the operations of this project's programs.
+ * An operation of a forward or backward pass, with the sizes that determine its time. This folder contains
+ * hand-written lists of operations for programs that cannot be recorded. Dry runs record the operations of
+ * this project's programs.
  */
 export type Operation =
   | MatmulOperation
@@ -71,7 +72,7 @@ export interface RankGroup {
   /** The name under which a run declares the group; absent in hand-written lists. */
   readonly role?: string;
   readonly size: number;
-  /** Number of ranks of the group on one node. */
+  /** How many of the group's ranks are on one node. */
   readonly perNode: number;
   /** Number of a node's network adapters that the group uses. Default: the adapters of its ranks. */
   readonly adapters?: number;

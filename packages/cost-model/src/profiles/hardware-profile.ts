@@ -93,7 +93,8 @@ const rates = z.strictObject({
     )
     .optional(),
   /**
-   * Host time that is needed in addition to the operations, for every pass and for every step. Absent: none.
+   * Host time that is needed in addition to the operations, for every forward or backward pass and for every
+   * step. Absent: none.
    */
   host: z
     .strictObject({
@@ -108,11 +109,11 @@ const rates = z.strictObject({
     .optional(),
 });
 
-/** Memory that a communicator of NCCL takes outside of the program's allocator. */
+/** Memory that an NCCL communicator takes outside of the program's allocator. */
 const communicator = z.strictObject({
-  /** Number of rings of a collective within a node. */
+  /** How many rings a collective uses within a node. */
   channelsInside: constant,
-  /** Number of rings of a collective between nodes. */
+  /** How many rings a collective uses between nodes. */
   channelsBetween: constant,
   /** Bytes of the receive buffers of a connection, for each channel. */
   receiveBytes: constant,
@@ -133,7 +134,7 @@ const measuredProfile = z.strictObject({
   deviceType: z.enum(['cpu', 'cuda']).optional(),
   /** Memory of one process, in bytes. */
   memoryBytes: constant,
-  /** Number of processes on one machine; further ranks are on other machines. */
+  /** The number of processes on one machine; all other ranks are on other machines. */
   gpusPerNode: constant,
   /**
    * Rates for each measured number of processes that share the machine, and their threads; at least one
@@ -164,7 +165,7 @@ export const gpuProfile = z.strictObject({
     numMultiprocessors: constant,
     /** The fraction of the peak rate that a matmul sustains if it fills many waves with the best tile. */
     efficiency: constant,
-    /** The cost of starting and ending a tile, in steps of its depth. */
+    /** The cost of starting and ending a tile, in steps along its depth. */
     tileOverheadDepth: constant,
     /** Tile shapes of matmuls on a multiprocessor; rates are relative to the best tile. */
     tiles: z
@@ -190,7 +191,10 @@ export const gpuProfile = z.strictObject({
      */
     scoresEfficiency: constant,
   }),
-  /** Fixed time of a kernel on the GPU, which makes small tensors relatively slow. */
+  /**
+   * Time that every kernel takes on the GPU in addition to its work, which makes small tensors relatively
+   * slow.
+   */
   kernelStartSeconds: constant,
   linkInside: link,
   /** The link between nodes, as the share of the node's adapters for one GPU. */

@@ -8,7 +8,9 @@ const common = {
   description: z.string(),
   /** The source of the settings that are not numbers. */
   source: z.string(),
-  /** Host time per operation. A pass takes at least the host time of all its operations. */
+  /**
+   * Host time per operation. A forward or backward pass takes at least the host time of all its operations.
+   */
   hostSecondsPerOperation: constant,
   /** The fraction of the bandwidth between nodes that this program's collectives reach. */
   linkFactor: constant,
@@ -63,12 +65,17 @@ const listedSoftware = z.strictObject({
   /** True if gradients are reduced in large buckets, false if tensor by tensor. */
   reducesInBuckets: z.boolean(),
   distributedOptimizer: z.boolean(),
-  /** True if parameters are sharded, and each layer is gathered for every pass (ZeRO-3). */
+  /**
+   * True if parameters are sharded, and each layer is gathered for every forward and backward pass (ZeRO-3).
+   */
   shardsParameters: z.boolean().optional(),
   /** The communication of sharded parameters, if it differs from other collectives of the program. */
   shardedParameters: z
     .strictObject({
-      /** The fraction of the bandwidth of other collectives that gathers and reductions of layers reach. */
+      /**
+       * The bandwidth that gathers and reductions of layers reach, as a fraction of the bandwidth of other
+       * collectives.
+       */
       linkFactor: constant,
       /** The fraction of the communication that computation can hide. */
       overlap: constant,
@@ -79,7 +86,7 @@ const listedSoftware = z.strictObject({
    * second matmul of a layer with the kernels between matmuls. Default: attention.
    */
   selectiveRecomputation: z.enum(['attention', 'alternate-matmuls']).optional(),
-  /** The layouts that the program supports. A search offers no others. */
+  /** The layouts that the program supports. A search offers only these layouts. */
   layouts: z.strictObject({
     /** Schedules of pipelines; empty if the program has no pipeline. */
     schedules: z.array(z.enum(['1f1b', 'interleaved'])),
@@ -105,7 +112,7 @@ export interface Profile {
   readonly software: SoftwareProfile;
 }
 
-/** A model of a GPU, with a program that has operation lists. */
+/** A model of a GPU, and a program that has operation lists. */
 export interface ListedProfile extends Profile {
   readonly hardware: GpuProfile;
   readonly software: ListedSoftware;

@@ -14,7 +14,7 @@ import type { ListedProfile } from '../profiles/profile.js';
  * group consists of neighbours, then along the data axis, then along the pipeline.
  */
 export interface Layout {
-  /** Number of tensor-parallel ranks, which share every layer. */
+  /** The number of tensor-parallel ranks, over which every layer is sharded. */
   readonly tp: number;
   /** Number of stages of the pipeline. */
   readonly pp: number;

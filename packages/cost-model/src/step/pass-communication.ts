@@ -6,7 +6,7 @@ import type { ChunkPasses } from './chunk-passes.js';
 import { dataGroup, type StepOptions } from './layout.js';
 
 /**
- * Returns the time of a message from one stage to the next, with the activations of a micro-batch or their
+ * Returns how long a message from one stage to the next takes, with the activations of a micro-batch or their
  * gradients. With scatter/gather (Narayanan et al. 2021, section 4.1), each tensor-parallel rank sends its
  * part, and the receivers gather the parts. With sequence parallelism, they need only their parts.
  */
@@ -26,13 +26,13 @@ export function messageSeconds({ model, layout, profile }: StepOptions): number 
   return sending + collectiveSeconds({ collective: 'all-gather', bytes, group }, profile);
 }
 
-/** Seconds that sharded parameters add to the passes of a micro-batch on a chunk. */
+/** Seconds that sharded parameters add to the forward and backward pass of a micro-batch on a chunk. */
 interface ShardedPass {
   readonly forward: number;
   readonly backward: number;
 }
 
-/** Number of matrices of a layer. Each is gathered separately; smaller tensors are replicated. */
+/** How many matrices a layer has. Each is gathered separately; smaller tensors are replicated. */
 const matricesOfLayer = 4;
 
 /**

@@ -69,7 +69,7 @@ export function collectiveSeconds(
 }
 
 /**
- * Returns the link within a node or between nodes.
+ * Returns the link within a node if `isInside` is true, otherwise the link between nodes.
  *
  * @throws ConfigurationError `MTL_PROFILE` for a profile in which no link between nodes was measured
  */

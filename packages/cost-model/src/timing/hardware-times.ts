@@ -5,8 +5,8 @@ import { measuredTimes, type OperationTimes } from './measured-times.js';
 const known = new WeakMap<HardwareProfile, OperationTimes>();
 
 /**
- * Returns the times of operations for a profile. If the profile has measured rates, the first entry is used
- * (see `ratesFor`).
+ * Returns functions that compute how long operations take on a profile's hardware. If the profile has
+ * measured rates, the first entry is used (see `ratesFor`).
  */
 export function hardwareTimes(hardware: HardwareProfile): OperationTimes {
   const times =
@@ -16,7 +16,7 @@ export function hardwareTimes(hardware: HardwareProfile): OperationTimes {
   return times;
 }
 
-/** Returns the times from the model of a GPU. */
+/** Returns operation times that are computed from a GPU's profile. */
 function gpuTimes(hardware: GpuProfile): OperationTimes {
   const { memory, matmul, attention, kernelStartSeconds } = hardware;
   const start = kernelStartSeconds.value;
@@ -33,8 +33,7 @@ function gpuTimes(hardware: GpuProfile): OperationTimes {
 }
 
 /**
- * The possible numbers of parts into which a matmul's depth is split if its tiles do not use all
- * multiprocessors.
+ * The counts of parts into which a matmul's depth may be split if its tiles do not use all multiprocessors.
  */
 const splits = [1, 2, 4, 8];
 

@@ -142,9 +142,7 @@ interface AnswerInWholeOptions {
 
 // made-up words that occur in no answer; their first characters differ, and so do their last characters
 const words = ['gxqvzwk', 'kwzvqxg'];
-/**
- * The number of characters before an answer's header, and before its generation prompt, that are compared.
- */
+/** How many characters are compared before an answer's header, and before its generation prompt. */
 const comparedBefore = 16;
 
 /**
@@ -199,8 +197,8 @@ function commonEnd(one: string, other: string): number {
 }
 
 /**
- * Returns the start of the answer, which is where its header ends. `content` is the position of the answer's
- * content.
+ * Returns the position at which the answer starts, where its header ends. `content` is the position of the
+ * answer's content.
  */
 function endOfHeader(
   { messages, index, whole, render }: AnswerInWholeOptions,

@@ -28,23 +28,23 @@ interface EncodeConversationsOptions {
 export interface ConversationCounts {
   /** Number of conversations that were read. */
   read: number;
-  /** The number of conversations that were truncated to the length of a sample. */
+  /** How many conversations were truncated to the length of a sample. */
   truncated: number;
-  /** The number of conversations that were omitted because they are longer than a sample. */
+  /** How many conversations were omitted because they are longer than a sample. */
   dropped: number;
   /**
-   * The number of conversations that were omitted because they have no learnt token, for example because the
-   * text was truncated before the first answer.
+   * How many conversations were omitted because they have no learnt token, for example because the text was
+   * truncated before the first answer.
    */
   withoutAnswer: number;
-  /** The number of conversations with an answer that begins or ends inside a token. */
+  /** How many conversations have an answer that begins or ends inside a token. */
   splitTokens: number;
   /**
-   * The number of complete conversations whose learnt tokens include no special token. From these
+   * How many complete conversations have no special token among their learnt tokens. From these
    * conversations, the model does not learn to end its answers.
    */
   withoutEnd: number;
-  /** The number of tokens in the conversations that are kept. */
+  /** How many tokens the kept conversations have. */
   tokens: number;
   /** Number of learnt tokens. */
   learnt: number;

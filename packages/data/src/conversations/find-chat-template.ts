@@ -27,8 +27,8 @@ export function readChatTemplate(tokenizer: ChatTokenizer): ChatTemplate {
 type ChatTokenizer = Pick<Tokenizer, 'options' | 'specialIds' | 'specialTokens' | 'eod' | 'decode'>;
 
 /**
- * Returns the chat template of a tokenizer like `readChatTemplate`, but undefined if the tokenizer has no
- * template.
+ * Returns the chat template of a tokenizer like `readChatTemplate`, but returns undefined if the tokenizer
+ * has no template.
  *
  * @throws DataError MTL_CHAT_TEMPLATE for a template that cannot be read or used
  */

@@ -83,9 +83,11 @@ export interface ReadDocumentsOptions {
    * `.json`, `.ndjson`), optionally followed by `.gz`.
    */
   readonly path: string;
-  /** The key of the text in JSON lines, or the Parquet column (default "text"). */
+  /** The key of the text in JSON lines, or the Parquet column. Default: "text". */
   readonly jsonKey?: string | undefined;
-  /** The definition of a document in plain text (default "paragraph": blank lines separate documents). */
+  /**
+   * The definition of a document in plain text. Default: "paragraph", where blank lines separate documents.
+   */
   readonly textDocuments?: PlainTextDocuments;
   /** Receives the number of bytes of the file read so far. */
   readonly onBytes?: ((bytes: number) => void) | undefined;

@@ -3,7 +3,8 @@ import type { DataError, ErrorMessage } from '@mtl/errors';
 import { packWorkerError } from '../files/worker-thread.js';
 import { readTextColumn } from './parquet/read-text-column.js';
 
-// The amount of text in a message between threads: large enough that the cost of a message is negligible.
+// The number of characters in a message between threads: large enough that the cost of a message is
+// negligible.
 const batchCharacters = 1 << 18;
 const batchTexts = 4096;
 

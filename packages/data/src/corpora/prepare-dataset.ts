@@ -45,9 +45,9 @@ interface PrepareDatasetOptions {
   readonly outputPrefix: string;
   /** A tokenizer, or its options. Worker threads need the options. */
   readonly tokenizer: Tokenizer | TokenizerOptions;
-  /** The key of the text in JSON lines, or the Parquet column (default "text"). */
+  /** The key of the text in JSON lines, or the Parquet column. Default: "text". */
   readonly jsonKey?: string;
-  /** The definition of a document in plain text (default "paragraph"). */
+  /** The definition of a document in plain text. Default: "paragraph". */
   readonly textDocuments?: PlainTextDocuments;
   /** True to append the end-of-document token to every document that has tokens. */
   readonly appendEod?: boolean;
@@ -56,7 +56,7 @@ interface PrepareDatasetOptions {
    * sequence.
    */
   readonly splitSentences?: boolean;
-  /** The language of the sentences, a BCP 47 tag (default "en"). */
+  /** The language of the sentences, a BCP 47 tag. Default: "en". */
   readonly sentenceLocale?: string;
   /**
    * The number of worker threads. Default: one per processor, 0 for a small corpus. If it is 0, this thread
@@ -81,9 +81,9 @@ interface PrepareDatasetOptions {
 
 /** Counts and paths of the dataset that was written. */
 export interface PrepareSummary extends IndexedDatasetSummary {
-  /** The number of documents without tokens. They are written as empty documents, as in Megatron. */
+  /** How many documents have no tokens. They are written as empty documents, as in Megatron. */
   readonly numEmptyDocuments: number;
-  /** The number of skipped lines and rows without usable text. */
+  /** How many lines and rows without usable text were skipped. */
   readonly numBadLines: number;
   /** The error about the first bad line. */
   readonly firstBadLine: DataError | undefined;

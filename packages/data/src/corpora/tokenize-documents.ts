@@ -77,7 +77,7 @@ function checkIds(ids: ArrayLike<number>, tokenizer: Tokenizer): void {
   }
 }
 
-// This thread tokenizes at most this number of characters at once. A longer text would block the event loop
+// This thread tokenizes at most this number of characters at a time. A longer text would block the event loop
 // for so long that Ctrl-C would have no effect.
 const mostCharactersHere = 1 << 18;
 

@@ -207,7 +207,7 @@ export class IndexedDatasetWriter {
   #encode(tokens: ArrayLike<number> | TokenArray): TokenArray {
     if (this.#finished) throw new UsageError('MTL_DATA_WRITER_FINISHED', `${this.prefix}: already finished`);
     const { minimum, maximum, create } = this.#format;
-    // An array whose element type is the file's cannot contain a token that is out of range.
+    // An array with the file's element type cannot contain a token that is out of range.
     if (tokens.constructor === create(0).constructor) return tokens as TokenArray;
     const encoded = create(tokens.length);
     for (let i = 0; i < tokens.length; i++) {

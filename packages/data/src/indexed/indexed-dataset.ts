@@ -156,7 +156,7 @@ export class IndexedDataset {
 
   /**
    * Fills `view` with raw bytes of the .bin file, starting at byte `position`, and returns how many bytes
-   * were read. Serves to stream the complete file.
+   * were read. Used to stream the complete file.
    */
   readBytes(view: ArrayBufferView, position: number): number {
     return readFully(this.#openDescriptor(), view, position);

@@ -9,7 +9,7 @@ export type TokenArray =
   | Float32Array
   | Uint16Array;
 
-/** A .bin file's element types, with NumPy's names. */
+/** The element types of .bin files, with NumPy's names. */
 export type TokenDtype = 'uint8' | 'int8' | 'int16' | 'int32' | 'int64' | 'float64' | 'float32' | 'uint16';
 
 /** The stored form of an element type. */

@@ -61,8 +61,8 @@ const chunkTokens = 1 << 18;
 interface VerifyIndexedDatasetOptions {
   readonly prefix: string;
   /**
-   * The vocabulary size. A token that is not below it is an error. If it is undefined, only negative and
-   * fractional tokens are errors.
+   * The vocabulary size. A token that is not below the vocabulary size is an error. If it is undefined, only
+   * negative and fractional tokens are errors.
    */
   readonly vocabularySize?: number;
   /** Called repeatedly with the number of tokens checked so far. */

@@ -17,7 +17,7 @@ export interface BatchLoaderOptions<Batch extends NumberedBatch = TokenBatch> {
   /** How many batches are assembled before the caller requests them. Default: 4. */
   readonly readAhead?: number;
   /**
-   * The thread that assembles batches. `worker` (default): a worker thread, which assembles them while the
+   * The thread that assembles batches. `worker` (default): a worker thread, which assembles batches while the
    * training step runs. `main`: this thread, which assembles a batch when it is requested.
    */
   readonly thread?: 'worker' | 'main';
@@ -192,8 +192,8 @@ class WorkerLoader<Batch extends NumberedBatch> implements BatchLoader<Batch> {
   }
 
   /**
-   * Returns a reply that is already waiting, queued or in the port. A reply stays in the port while a
-   * training step blocks the event loop.
+   * Returns a reply that has already arrived, from the queue or the port; undefined if there is none. A reply
+   * stays in the port while a training step blocks the event loop.
    */
   #ready(): BatchReply<Batch> | undefined {
     const queued = this.#replies.shift();

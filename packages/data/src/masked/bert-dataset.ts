@@ -115,10 +115,10 @@ interface DrawnSample {
 }
 
 /**
- * Megatron's BERTMaskedWordPieceDataset: `[CLS] A [SEP] B [SEP]` from consecutive sentences. A and B are
- * swapped in half of the samples (sentence order, see Lan 2019), and whole words are masked in n-grams. Given
- * the same files, split, seed and sizes, the tokens equal Megatron's. Use `openBertDataset` to open a
- * dataset.
+ * Megatron's BERTMaskedWordPieceDataset: `[CLS] A [SEP] B [SEP]` from consecutive sentences. For
+ * sentence-order prediction (see Lan 2019), A and B are swapped in half of the samples. Whole words are
+ * masked in n-grams. Given the same files, split, seed and sizes, the tokens are the same as in Megatron. Use
+ * `openBertDataset` to open a dataset.
  */
 export class BertDataset implements SampleDataset<MaskedTokenBatch> {
   readonly description: BertDatasetDescription;
@@ -211,8 +211,9 @@ export class BertDataset implements SampleDataset<MaskedTokenBatch> {
     const tokens = Math.min(this.#sentences.countTokens({ first, end }), targetLength);
     if (!this.description.sentencePairs) return tokens + 2;
     // if the first and the last sentence have tokens, both segments have tokens wherever the pair is split.
-    // Truncation leaves at least one token in each segment, because every target length has room for two.
-    // Otherwise, only drawing the sample shows if a segment is empty
+    // Truncation leaves at least one token in each segment, because every target length has room for two. If
+    // the first or the last sentence has no tokens, the sample must be drawn to find out if a segment is
+    // empty
     const isEmpty = (sentence: number): boolean =>
       this.#sentences.countTokens({ first: sentence, end: sentence + 1 }) === 0;
     const isSure = end - first >= 2 && !isEmpty(first) && !isEmpty(end - 1);
@@ -328,7 +329,7 @@ export function bertDatasetIdentifiers(options: BertDatasetOptions): Record<stri
 /**
  * Opens a split of an indexed dataset whose sequences are sentences. Splits the dataset by documents, and
  * builds or loads Megatron's mapping of sentences to samples. Throws coded errors if a file is invalid, if
- * the vocabulary lacks a special token, or if the documents give no samples.
+ * the vocabulary lacks a special token, or if the documents yield no samples.
  */
 export function openBertDataset(options: BertDatasetOptions): BertDataset {
   const { sequenceLength, seed, sentencePairs = true, tokenizer } = options;

@@ -4,8 +4,8 @@ import { normalizeWeights, roundHalfToEven } from '../python/numbers.js';
 import type { RandomState } from '../random/random-state.js';
 
 /**
- * How the tokens that a masked language model must predict are chosen. The settings are Megatron's, with its
- * defaults for BERT.
+ * How the tokens that a masked language model must predict are chosen. The settings and their defaults are
+ * the same as in Megatron's BERT.
  */
 export interface MaskingOptions {
   /** The fraction of tokens to mask (`--mask-prob`, default 0.15). */

@@ -15,8 +15,8 @@ interface SentenceMappingOptions extends SentenceDocuments {
 
 /**
  * Returns the result of Megatron's `build_mapping`, uint32 [N, 3]: each sample's first sentence, end sentence
- * and target length. The rows and their order are equal to Megatron's, bit for bit. Short target lengths are
- * drawn as with C++ `std::mt19937`. Throws `MTL_DATA_NO_SENTENCES` if no document gives a sample.
+ * and target length. The rows and their order are the same as in Megatron, bit for bit. Short target lengths
+ * are drawn as with C++ `std::mt19937`. Throws `MTL_DATA_NO_SENTENCES` if no document yields a sample.
  */
 export function buildSentenceMapping(options: SentenceMappingOptions): Uint32Array {
   const { maximumLength, shortSequenceProbability, seed } = options;
@@ -47,7 +47,7 @@ export function buildSentenceMapping(options: SentenceMappingOptions): Uint32Arr
 
 /**
  * The maximum number of tokens in a sentence. If a document of several sentences has a longer sentence, the
- * document gives no samples.
+ * document yields no samples.
  */
 const longestSentence = 512;
 /** The number of columns in the mapping: first sentence, end sentence, target length. */
@@ -76,8 +76,9 @@ interface SentenceDocuments {
 /** Documents, and a source of target lengths for the samples. */
 interface WalkSentencesOptions extends SentenceDocuments {
   /**
-   * Restarts the random stream, and returns a function that gives the target length of each further sample.
-   * Called twice, because the sentences are processed in two passes that need the same lengths.
+   * Restarts the random stream, and returns a function that returns the next sample's target length at each
+   * call. `start` is called twice, because the sentences are processed in two passes that need the same
+   * lengths.
    */
   readonly start: () => () => number;
 }
@@ -85,7 +86,7 @@ interface WalkSentencesOptions extends SentenceDocuments {
 /**
  * Gathers sentences into samples, like Megatron's mapping: a sample ends when it reaches its target length,
  * or at the end of the document. Then shuffles the rows as with `std::mt19937_64`. Throws
- * `MTL_DATA_NO_SENTENCES` if no document gives a sample (Megatron would loop forever).
+ * `MTL_DATA_NO_SENTENCES` if no document yields a sample (Megatron would loop forever).
  */
 function walkSentences(options: WalkSentencesOptions): Uint32Array {
   checkWalk(options);
@@ -132,19 +133,19 @@ function usableDocuments(options: WalkSentencesOptions): Int32Array {
   return usable.subarray(0, count);
 }
 
-/** How many documents a split has, and why some give no samples. */
+/** How many documents a split has, and why some yield no samples. */
 export interface DocumentCounts {
   readonly numDocuments: number;
-  /** How many documents give no samples because they have fewer sentences than a sample needs. */
+  /** How many documents yield no samples because they have fewer sentences than a sample needs. */
   readonly numWithFewSentences: number;
   /**
-   * How many documents give no samples because a sentence has more than 512 tokens, as in Megatron. Such
+   * How many documents yield no samples because a sentence has more than 512 tokens, as in Megatron. Such
    * sentences are often long tables and lists.
    */
   readonly numWithLongSentence: number;
 }
 
-/** Counts all documents, and the documents that give no samples. */
+/** Counts all documents, and the documents that yield no samples. */
 export function countDocuments(
   options: Pick<SentenceDocuments, 'documentIndices' | 'sizes' | 'minimumSentences'>,
 ): DocumentCounts {

@@ -56,7 +56,7 @@ const maskOf64Bits = (1n << 64n) - 1n;
  * The generator `std::mt19937_64` of C++ (Nishimura 2000). Megatron shuffles BERT's sample mapping with it.
  */
 export class MersenneTwister64 {
-  // 64-bit numbers are stored as two halves in typed arrays, because allocating a bigint for each number
+  // 64-bit integers are stored as two halves in typed arrays, because allocating a bigint for each integer
   // would take microseconds.
   readonly #high = new Uint32Array(stateSize64);
   readonly #low = new Uint32Array(stateSize64);
@@ -83,7 +83,7 @@ export class MersenneTwister64 {
   /** Returns the next unsigned 64-bit integer modulo `divisor` (a positive integer up to 2^37). */
   modulo(divisor: number): number {
     this.#draw();
-    // The remainder is computed from sixteen bits at a time, because (divisor - 1) x 2^16 + 65535 is exact in
+    // The remainder is computed from sixteen bits at a time, because (divisor - 1) * 2^16 + 65535 is exact in
     // float64.
     const afterHigh = this.#outputHigh % divisor;
     const afterMiddle = (afterHigh * 65536 + (this.#outputLow >>> 16)) % divisor;

@@ -9,7 +9,7 @@ interface Shufflable {
 
 /**
  * The functions of NumPy's legacy `numpy.random.RandomState(seed)` that Megatron's data pipeline uses. They
- * return the same numbers, so the same seed gives the same document order, sample order and masks as in
+ * return the same random values, so the same seed gives the same document order, sample order and masks as in
  * Megatron.
  */
 export class RandomState {
@@ -60,8 +60,8 @@ export class RandomState {
         if (value <= maximum) return value;
       }
     }
-    // Two 32-bit numbers are drawn, the high half first. Only the high half is masked, because `maximum` has
-    // more than 32 bits.
+    // Two random 32-bit integers are drawn, the high half first. Only the high half is masked, because
+    // `maximum` has more than 32 bits.
     const highMaximum = Math.floor(maximum / 4294967296);
     const highMask = 0xffffffff >>> Math.clz32(highMaximum);
     for (;;) {
@@ -109,8 +109,8 @@ export class RandomState {
   }
 
   /**
-   * Draws the number of trials until the first success, with NumPy's inversion method. The success
-   * probability must be below 1/3.
+   * Draws from a geometric distribution (the number of trials until the first success), with NumPy's
+   * inversion method. The success probability must be below 1/3.
    */
   geometric(probability: number): number {
     if (!(probability > 0 && probability < 1 / 3)) {

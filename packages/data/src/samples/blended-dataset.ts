@@ -23,8 +23,8 @@ export interface BlendedDatasetDescription extends BlendIndices {
 interface BlendedDatasetOptions<Batch extends NumberedBatch = TokenBatch> {
   readonly datasets: readonly SampleDataset<Batch>[];
   /**
-   * The identifiers of the datasets (see `gptDatasetIdentifiers` and `bertDatasetIdentifiers`), which enter
-   * the md5 in the names of cache files.
+   * The identifiers of the datasets (see `gptDatasetIdentifiers` and `bertDatasetIdentifiers`), whose md5 is
+   * part of the cache files' names.
    */
   readonly identifiers: readonly PythonJsonValue[];
   /** The weights of the datasets. If `size` is undefined, they must be the datasets' lengths. */

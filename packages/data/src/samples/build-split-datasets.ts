@@ -7,7 +7,7 @@ import { checkNoWeightAmongPrefixes, type DataBlend } from './data-path.js';
 import { type IndexCacheEvent, parseSplit, type SplitName, splitNames } from './dataset-part.js';
 import type { SampleDataset } from './sample-dataset.js';
 
-/** Options for a run's datasets, whatever their kind. */
+/** The options for a run's datasets, which are the same for all kinds of datasets. */
 export interface SplitDatasetsOptions {
   /** The datasets and their weights, from `parseDataPath`. */
   readonly blend: DataBlend;
@@ -21,8 +21,8 @@ export interface SplitDatasetsOptions {
    */
   readonly dataCachePath?: string | false | undefined;
   /**
-   * The fraction by which each dataset of a blend gets more samples than its weight requires. Default: 0.005,
-   * as in Megatron.
+   * How many more samples each dataset of a blend gets than its weight requires, as a fraction. Default:
+   * 0.005, as in Megatron.
    */
   readonly blendSurplus?: number;
   readonly onCacheEvent?: ((event: IndexCacheEvent) => void) | undefined;

@@ -63,8 +63,8 @@ export function parseDataPath(values: readonly string[]): DataBlend {
 }
 
 /**
- * Throws if a list without weights contains a number that is not the name of a dataset. Megatron would treat
- * the number as a prefix, but the user meant a weight.
+ * Throws if a list without weights contains a number, unless the number is a dataset's prefix. Megatron would
+ * treat the number as a prefix, but the user meant a weight.
  *
  * @throws ConfigurationError MTL_DATA_PATH
  */

@@ -10,8 +10,8 @@ export interface SampleIndexSettings {
   /** `--split`: the weights of train, valid and test. Default: "1", which uses all data for training. */
   readonly splitWeights?: string | undefined;
   /**
-   * The tokenizer identifiers that enter the md5 in the names of cache files. With Megatron's identifiers,
-   * Megatron and this project can use each other's caches.
+   * The tokenizer identifiers, which are included in the md5 in the cache files' names. With Megatron's
+   * identifiers, Megatron and this project can use each other's caches.
    */
   readonly tokenizerIdentifiers?: PythonJsonValue;
   /**
@@ -21,7 +21,7 @@ export interface SampleIndexSettings {
   readonly onCacheEvent?: ((event: IndexCacheEvent) => void) | undefined;
 }
 
-/** The dataset's split from which samples are drawn, and how many. */
+/** The dataset, the split that provides the samples, and how many samples will be requested. */
 export interface SampleIndexPart {
   /** The prefix of an indexed dataset. */
   readonly prefix: string;
@@ -32,7 +32,10 @@ export interface SampleIndexPart {
   readonly numSamples?: number | undefined;
 }
 
-/** A report of what happened to a cached index, for messages. */
+/**
+ * An event that reports whether a cached index was loaded, built or stored, so that the caller can tell the
+ * user.
+ */
 export interface IndexCacheEvent {
   /**
    * The event:
@@ -100,10 +103,13 @@ export function splitSequences(options: {
   return { first: roundHalfToEven(range[0] * count), end: roundHalfToEven(range[1] * count) };
 }
 
-/** Returns a split in the form that a dataset's identifiers contain. */
+/**
+ * Returns the split matrix of the weights `split`, in the form in which a dataset's identifiers contain it.
+ */
 function splitMatrixIdentifier(split: string): PythonJsonValue {
   return parseSplit(split).map((range) => {
-    // as in Megatron, a limit of 0 at the start is a Python integer, and all further limits are floats
+    // as in Megatron, a range that starts at 0 has the Python integer 0 as its start, and all other limits
+    // are floats
     return range === undefined
       ? null
       : [range[0] === 0 ? 0 : new PythonFloat(range[0]), new PythonFloat(range[1])];
@@ -118,8 +124,8 @@ function invalidSplit(split: string): ConfigurationError {
 }
 
 /**
- * Returns the identifiers that all dataset classes have. As in Megatron, they are the first identifiers, and
- * the md5 of all identifiers is part of the cache files' names.
+ * Returns the identifiers that all dataset classes share. As in Megatron, they precede a class's own
+ * identifiers, and the md5 of all identifiers is part of the cache files' names.
  */
 export function datasetIdentifiers(
   className: string,

@@ -24,15 +24,15 @@ import {
 /** The settings that all of a run's GPT datasets share. */
 interface GptDatasetSettings extends SampleIndexSettings, SampleMaskOptions {
   /**
-   * True (default) to omit the last sample of the validation split if it is incomplete. The remaining splits
-   * always omit it.
+   * True (default) to omit the validation split's last sample if it is incomplete. The train and test splits
+   * always omit an incomplete last sample.
    */
   readonly dropLastPartialValidationSequence?: boolean;
   /** The tokenizer's padding token, if it has one. */
   readonly padId?: number | undefined;
   /**
-   * The vocabulary size. A token that is not below it is an error, whose message names document and position.
-   * Default: no check.
+   * The vocabulary size. If a token is not below it, reading the token throws an error whose message names
+   * the document and the position. Default: no check.
    */
   readonly vocabularySize?: number;
 }
@@ -50,7 +50,7 @@ type IndexedSequences = TokenSequences & { readonly index: IndexFile | MockIndex
 /** A GPT dataset's description, which can be sent to worker threads. */
 export interface GptDatasetDescription {
   readonly kind: 'gpt';
-  /** The index of the files, or of the synthetic documents. */
+  /** The index of the dataset's files, or the parameters of the synthetic documents. */
   readonly index: IndexFile | MockIndex;
   readonly sequenceLength: number;
   readonly masks: SampleMaskOptions;
@@ -64,8 +64,8 @@ export interface GptDatasetDescription {
 
 /**
  * Megatron's GPTDataset: samples of L + 1 tokens from shuffled, concatenated documents. Given the same files,
- * split, seed and sizes, the samples and their order are equal to Megatron-Core's. Use `openGptDataset` to
- * open a dataset.
+ * split, seed and sizes, the samples and their order are the same as in Megatron-Core. Use `openGptDataset`
+ * to open a dataset.
  */
 export class GptDataset implements SampleDataset {
   readonly description: GptDatasetDescription;
@@ -296,8 +296,8 @@ function describeGptDataset(
     index: indexed.index,
     sequenceLength: options.sequenceLength,
     masks: Object.fromEntries(Object.entries(masks).filter(([, value]) => value !== undefined)),
-    // if the padding token is also the end-of-document token, no token counts as padding. Otherwise, the real
-    // ends of documents would be masked as well
+    // no token counts as padding if there is no padding token, or if the padding token is also the
+    // end-of-document token, because the real ends of documents would then be masked as well
     padId: options.padId === undefined || options.padId === endOfDocument ? -1 : options.padId,
     vocabularySize: options.vocabularySize,
     documentIndex: arrays.document_index,
@@ -310,7 +310,7 @@ function describeGptDataset(
 interface SampleMaskOptions {
   /** The end-of-document token, which the three options below require. */
   readonly endOfDocument?: number | undefined;
-  /** True if a position does not count in the loss when its input is the end-of-document token. */
+  /** True if positions whose input is the end-of-document token do not count in the loss. */
   readonly eodMaskLoss?: boolean;
   /** True if positions restart at 0 after each end-of-document token. */
   readonly resetPositionIds?: boolean;

@@ -153,7 +153,7 @@ function listFiles(directory: string): readonly string[] {
   try {
     return readdirSync(directory).sort();
   } catch {
-    // if the directory does not exist, nothing is cached; any further error occurs again when the index is
+    // if the directory does not exist, nothing is cached; any other error occurs again when the index is
     // stored
     return [];
   }
@@ -232,7 +232,7 @@ function writeNpy<D extends NpyDescription>(options: {
 }
 
 /**
- * Reads an array whose element type and shape must be the given ones. Throws an Error that describes the
+ * Reads an array, which must have the given element type and shape. Throws an Error that describes the
  * mismatch.
  */
 function readNpy<D extends NpyDescription>(options: {

@@ -137,7 +137,7 @@ export class TaskSequences {
   readonly #offsets: number[] = [0];
   readonly #firstLengths: number[] = [];
 
-  /** Appends a sequence. Its first `firstLength` tokens have type 0. */
+  /** Appends a sequence. Its first `firstLength` tokens have token type 0. */
   add({ tokens, firstLength }: { readonly tokens: ArrayLike<number>; readonly firstLength: number }): void {
     const end = this.#numTokens + tokens.length;
     if (end > this.#tokens.length) {

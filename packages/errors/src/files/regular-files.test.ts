@@ -23,7 +23,7 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(directory, { recursive: true, force: true }));
 
-/** The two functions that open a file, by description. */
+/** The two functions that open a file, by a description for test names. */
 const ways = {
   'in the thread': async (name: string) => void openRegularFile(name),
   'by a handle': async (name: string) => await (await openRegularHandle(name)).close(),

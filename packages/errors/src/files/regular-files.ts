@@ -27,9 +27,9 @@ export function fileProblem(error: unknown): string {
 }
 
 /**
- * Opens a regular file for reading. Rejects any different kind of file at once, because opening a FIFO
- * without a writer, or reading a terminal, would wait forever. Throws an `IrregularFileError` or the
- * operating system's error.
+ * Opens a regular file for reading. Rejects any other kind of file at once, because opening a FIFO without a
+ * writer, or reading a terminal, would wait forever. Throws an `IrregularFileError` or the operating system's
+ * error.
  */
 export function openRegularFile(path: string): { readonly descriptor: number; readonly size: number } {
   const descriptor = openAtOnce(path);

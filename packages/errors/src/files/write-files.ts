@@ -4,8 +4,8 @@ import { dirname } from 'node:path';
 import { namingFile } from '../reword-error.js';
 
 /**
- * Writes `parts`, one after another, to the file `path`. A reader sees either the old file or the complete
- * new file.
+ * Writes `parts`, one after another, to the file `path`. A concurrent reader sees either the old file or the
+ * complete new file.
  */
 export function writeFileAtomically(path: string, parts: readonly (ArrayBufferView | string)[]): void {
   mkdirSync(dirname(path), { recursive: true });

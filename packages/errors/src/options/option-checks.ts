@@ -1,7 +1,7 @@
 import { ConfigurationError } from '../mtl-error.js';
 import { nearestName } from '../nearest-names.js';
 
-/** The place of the option being checked, which error messages name. */
+/** The location of the option being checked, and the code of errors about it. */
 export interface OptionPlace {
   /** The option's path within all options, such as `optimizer.lr` or `extensions[0].name`. */
   readonly path: string;
@@ -11,7 +11,7 @@ export interface OptionPlace {
 
 /** A check for the value of one option. */
 export interface OptionCheck<IsRequired extends boolean = boolean> {
-  /** True if the option may not be left out. */
+  /** True if the caller must give the option. */
   readonly isRequired: IsRequired;
   /**
    * Checks a value, which must not be undefined. @throws ConfigurationError, whose message names the option's
@@ -69,7 +69,10 @@ function wrongOption(
   return new ConfigurationError(code, message, { expected, ...makeRemedy(meant), details: { option: path } });
 }
 
-/** Makes a check that accepts a value if `accepts` returns true. */
+/**
+ * Makes a check that accepts a value if `accepts` returns true. `expected` describes the accepted values in
+ * the error.
+ */
 export function optionThat(expected: string, accepts: (value: unknown) => boolean): OptionCheck<false> {
   return {
     isRequired: false,
@@ -143,7 +146,7 @@ export function listOption(
 
 /**
  * Makes the check for an object of any class whose members pass the given checks, such as a stream, an
- * extension or a signal. The object may have further members.
+ * extension or a signal. The object may have additional members.
  *
  * @param what the kind of object, for errors
  */
@@ -178,7 +181,7 @@ export interface OptionGroupFacts {
   readonly meant?: ((name: string) => string | undefined) | undefined;
 }
 
-/** Makes the check for a group of options, which must be an object literal without further properties. */
+/** Makes the check for a group of options, which must be an object literal without additional properties. */
 export function groupOption(
   checks: Readonly<Record<string, OptionCheck>>,
   facts: OptionGroupFacts,

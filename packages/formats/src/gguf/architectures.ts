@@ -99,7 +99,7 @@ const smolLm3: Architecture = {
 
 /**
  * Returns the model type with which a GPT is written. If the model was loaded from a directory, and the type
- * in its config.json can describe the model, this is the result.
+ * in its config.json can describe the model, the result is this type.
  *
  * @throws CheckpointError MTL_GGUF_ARCHITECTURE for blocks that no supported architecture has
  */

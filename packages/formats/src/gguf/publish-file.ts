@@ -5,8 +5,7 @@ import { CheckpointError, MtlError } from '@mtl/errors';
 
 /**
  * Writes a file atomically: `write` fills a temporary file in the same directory, which is then renamed. If
- * an
- * error is thrown, the temporary file is deleted, and `path` is unchanged.
+ * an error is thrown, the temporary file is deleted, and `path` is unchanged.
  *
  * @throws CheckpointError MTL_GGUF_EXISTS if the path exists, MTL_GGUF_IO; any coded error that `write`
  *   throws

@@ -10,7 +10,7 @@ import { float32, type Metadata, text, uint32 } from './metadata.js';
 /** Returns YaRN's attention factor for the scaling factor `factor`, computed as in llama.cpp. */
 const usualConcentration = (factor: number): number => (factor <= 1 ? 1 : 1 + 0.1 * Math.log(factor));
 
-/** Returns the metadata of rotary positions: their base and their scaling. */
+/** Returns the metadata that describe the base and the scaling of rotary positions. */
 export function ropeMetadata(key: (name: string) => string, model: GptModelConfiguration): Metadata {
   const { rotaryBase = 10_000, positionEmbeddingType, rotarySeqLenInterpolationFactor: linear = 1 } = model;
   const base = { [key('rope.freq_base')]: float32(rotaryBase) };

@@ -13,7 +13,7 @@ const usualValuesAtOnce = 2 ** 22;
 
 /**
  * Returns the tensors of a GGUF file. A large tensor that can be read in slices is converted in blocks of
- * rows, so that memory does not depend on its size. All remaining tensors are read completely.
+ * rows, so that memory does not depend on its size. All other tensors are read completely.
  *
  * @param options.chooseType returns a tensor's type, given its name in GGUF and its shape
  * @param options.valuesAtOnce how many values are converted at a time, at least one row

@@ -17,7 +17,7 @@ import { tokenizerMetadata } from './tokenizer/tokenizer-metadata.js';
 import { ggufWeightNames } from './weight-names.js';
 import { type GgufTensorSource, writeGgufFile } from './write-gguf-file.js';
 
-/** The GPT to write, and the options of the GGUF file. */
+/** The GPT to write, and options for the GGUF file. */
 export interface WriteGgufOptions {
   /** The output path, which must not exist. The file appears atomically, with one rename. */
   readonly path: string;
@@ -26,7 +26,7 @@ export interface WriteGgufOptions {
   readonly tensors: readonly LogicalTensor[];
   /** The dtype of the matrices in the file; vectors are always float32. Default: float32. */
   readonly dtype?: GgufDtype;
-  /** tokenizer.json and further files, as for `writeHuggingFaceGpt`. */
+  /** tokenizer.json and the tokenizer's other files, as for `writeHuggingFaceGpt`. */
   readonly tokenizerFiles: TokenizerFiles;
   /** Token ids: the first ends a text, the second ends a turn of a conversation. */
   readonly endTokens?: readonly number[];

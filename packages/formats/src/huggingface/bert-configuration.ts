@@ -5,8 +5,8 @@ import { type BertTypeName, modelTypes } from './model-types.js';
 import { checkSupported } from './unsupported-features.js';
 
 /**
- * Returns the architecture that a BERT's or RoFormer's config.json describes. Sizes are required. Further
- * missing fields get the defaults of transformers.
+ * Returns the architecture that a BERT's or RoFormer's config.json describes. Sizes are required. All other
+ * missing fields get the defaults of the transformers library.
  *
  * @throws CheckpointError MTL_HUGGING_FACE_CONFIG
  */
@@ -19,11 +19,13 @@ export function parseBertConfiguration(
   return { ...ours, ...fixed, ...readConfigFields(fields, table) } as BertModelConfiguration;
 }
 
-/** Returns transformers' model type for a BERT, which depends on the kind of position embeddings. */
+/**
+ * Returns the transformers library's model type for a BERT, which depends on the kind of position embeddings.
+ */
 export const chooseBertType = ({ positionEmbeddingType }: BertModelConfiguration): BertTypeName =>
   positionEmbeddingType === 'rope' ? 'roformer' : 'bert';
 
-/** The config.json fields that depend on the BERT's class in transformers. */
+/** The config.json fields that depend on the BERT's class in the transformers library. */
 export interface BertArchitecture {
   readonly className: string;
   /** The class names of a classification, in the order of the logits. */

@@ -82,8 +82,8 @@ function encoderMappings(model: BertModelConfiguration): WeightMapping[] {
 }
 
 /**
- * Returns the mappings for transformers' BERT and RoFormer. The names have no prefix `bert.` or `roformer.`;
- * the names of head weights begin with `cls.`.
+ * Returns the mappings for the BERT and the RoFormer of the transformers library. The names have no prefix
+ * `bert.` or `roformer.`; the names of head weights begin with `cls.`.
  */
 function bertWeightMappings(model: BertModelConfiguration): WeightMapping[] {
   const { hiddenSize: h, vocabularySize } = model;
@@ -121,12 +121,12 @@ export function taskHeadTensor(task: BertTask, { hiddenSize }: BertModelConfigur
   }
 }
 
-// matches the heads that further transformers classes add to the encoder
+// matches the heads that other classes of the transformers library add to the encoder
 const otherHeads = /^cls\.|^(classifier|qa_outputs|pooler\.dense)\.(weight|bias)$/;
 
 /**
- * Returns the weight names of a BERT for fine-tuning: all names of the encoder, and the names of the heads
- * that the files contain, which `has` says.
+ * Returns the weight names of a BERT for fine-tuning: all names of the encoder, and the names of the pooler
+ * and the task head if `has` states that the files contain them.
  */
 export function bertTaskWeightNames(
   model: BertModelConfiguration,

@@ -11,7 +11,7 @@ export interface ConfigField {
   readonly key: string;
   /**
    * The field's possible names in config.json. Writing uses the first name; reading uses the first name that
-   * the file contains. The list is empty if the property follows from further fields.
+   * the file contains. The list is empty if the property follows from other fields.
    */
   readonly names: readonly string[];
   /**

@@ -13,8 +13,8 @@ const numExperts = (written: 'num_experts' | 'num_local_experts'): ConfigField =
 };
 
 /**
- * Makes the field for the number of experts to which each token is sent. `otherwise` is transformers'
- * default.
+ * Makes the field for the number of experts to which each token is sent. `otherwise` is the transformers
+ * library's default.
  */
 const chosenExperts = (otherwise: number): ConfigField => ({
   ...size('moeRouterTopk', ['num_experts_per_tok'], () => otherwise),
@@ -121,7 +121,7 @@ const qwenExpertsWith = (perToken: number): readonly ConfigField[] => [
 /** Fields of a Qwen3-MoE's experts. */
 export const qwenExperts = qwenExpertsWith(8);
 
-/** The expert fields of a Qwen2-MoE. It has shared experts. */
+/** The expert fields of a Qwen2-MoE, which also has shared experts. */
 export const qwen2Experts: readonly ConfigField[] = [
   ...qwenExpertsWith(4),
   size('moeSharedExpertIntermediateSize', ['shared_expert_intermediate_size']),

@@ -1,6 +1,6 @@
 import { bfloat16Bits, float16Bits, float16Value } from '@mtl/kernels';
 
-/** The dtypes of weights that can be read. The names are safetensors' names. */
+/** The dtypes of weights that can be read. The names are the same as in safetensors. */
 export const readableDtypes = ['F32', 'BF16', 'F16', 'F64'] as const;
 type ReadableDtype = (typeof readableDtypes)[number];
 

@@ -13,7 +13,7 @@ interface DescribedGpt {
 
 /**
  * Returns the GPT that a config.json describes: a GPT-2, a Llama or a model derived from Llama. Sizes are
- * required. Further missing fields get the defaults of transformers.
+ * required. All other missing fields get the defaults of the transformers library.
  *
  * @throws CheckpointError MTL_HUGGING_FACE_CONFIG
  */

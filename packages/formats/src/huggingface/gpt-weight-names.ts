@@ -62,9 +62,9 @@ const embeddingNamed = (embedding: string, prefix: string) => ({
 });
 
 /**
- * Returns the columns of transformers' c_attn in the order of the outputs of this project's qkv [A, 3, D]. In
- * c_attn, all queries are followed by all keys and then all values. In qkv, each head's query, key and value
- * are adjacent.
+ * Returns the columns of the transformers library's c_attn in the order of the outputs of this project's qkv
+ * [A, 3, D]. In c_attn, all queries are followed by all keys and then all values. In qkv, each head's query,
+ * key and value are adjacent.
  */
 export function qkvColumns(hiddenSize: number, numHeads: number): Int32Array {
   const headSize = hiddenSize / numHeads;
@@ -110,9 +110,9 @@ function layerMappings(layer: number, model: GptModelConfiguration, columnOf: In
 }
 
 /**
- * Returns the mappings for transformers' GPT-2. The names in the mappings have no prefix `transformer.`,
- * which files add to all names except `lm_head.weight`. transformers stores GPT-2's linear layers as Conv1D
- * with weights [I, O].
+ * Returns the mappings for the GPT-2 of the transformers library. The names in the mappings have no prefix
+ * `transformer.`, which files add to all names except `lm_head.weight`. The library stores GPT-2's linear
+ * layers as Conv1D with weights [I, O].
  */
 function gpt2WeightMappings(model: GptModelConfiguration): WeightMapping[] {
   const { hiddenSize, vocabularySize, maxPositionEmbeddings, numLayers } = model;

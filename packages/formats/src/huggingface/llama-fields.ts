@@ -3,8 +3,8 @@ import type { JsonFields } from './json-fields.js';
 
 /**
  * Makes the field for the number of key-value heads. null means one key-value head for each query head. If
- * the field is missing, the value is `otherwise` (transformers' default for the model type); if `otherwise`
- * is not given, there is one key-value head for each query head.
+ * the field is missing, the value is `otherwise` (the transformers library's default for the model type); if
+ * `otherwise` is not given, there is one key-value head for each query head.
  */
 export const keyValueHeads = ({
   otherwise,
@@ -78,7 +78,7 @@ export const gatedActivation: ConfigField = {
   write: () => 'silu',
 };
 
-/** The fields that state if a Llama has biases. They are in all linear layers or in none. */
+/** The fields that state if a Llama has biases. Either all linear layers have biases, or none has any. */
 export const llamaBiases: ConfigField = {
   key: 'addBiasLinear',
   names: ['attention_bias', 'mlp_bias'],

@@ -96,9 +96,9 @@ function layerMappings(
 }
 
 /**
- * Returns the mappings for transformers' Llama, Mistral, Qwen2, Qwen3 and their mixtures of experts. The
- * names in the mappings have no prefix `model.`, which files add to all names except `lm_head.weight`. Files
- * store query, key and value as separate tensors, and also SwiGLU's gate and value.
+ * Returns the mappings for the transformers library's Llama, Mistral, Qwen2, Qwen3 and their mixtures of
+ * experts. The names in the mappings have no prefix `model.`, which files add to all names except
+ * `lm_head.weight`. Files store query, key and value as separate tensors, and also SwiGLU's gate and value.
  */
 function llamaWeightMappings(
   model: GptModelConfiguration,

@@ -149,7 +149,7 @@ export class MappedWeights {
     return mapped;
   }
 
-  /** Fills the given tensors, or slices of tensors. */
+  /** Fills the given tensors, or slices of tensors, with the weights. */
   async load(tensors: readonly LogicalTensor[]): Promise<void> {
     const filled = tensors.map((tensor) => ({
       tensor,
@@ -268,7 +268,7 @@ export class MappedWeights {
   }): Promise<void> {
     const { name, range, values, dtype } = options;
     const { dtype: stored } = this.#weights.tensors.get(name)!;
-    // this is never true here, because resolveNames has already rejected such a dtype
+    // never returns here, because `resolveNames` has already rejected such a dtype
     if (!isReadableDtype(stored)) return;
     const isFloat32 = stored === 'F32';
     const target = isFloat32 ? viewAsBytes(values) : this.#scratch.bytes(values.length * dtypeBytes[stored]);

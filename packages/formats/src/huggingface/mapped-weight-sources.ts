@@ -87,7 +87,7 @@ export class WholeTensors {
 /**
  * Returns the tensors of a safetensors directory, which must be read in this order. Each read overwrites the
  * values of the previous read. A tensor that is stored as several consecutive tensors is read once. The peak
- * memory is the largest tensor twice in float32, and a third time if the layouts differ.
+ * memory is twice the size of the largest tensor in float32, or three times if the layouts differ.
  */
 export function mappedWeightSources(options: {
   readonly names: WeightNames;

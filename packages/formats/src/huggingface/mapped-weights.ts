@@ -4,7 +4,9 @@ import { isReadableDtype, readableDtypes, type WritableDtype } from './float-byt
 import { chooseTerms, type WeightFiles, weightsRefused } from './weight-files.js';
 import type { WeightMapping } from './weight-mapping.js';
 
-/** The names that files use for the tensors of related models. */
+/**
+ * The mappings between a model's tensors and the tensors in files, and the rules for their names in files.
+ */
 export interface WeightNames {
   readonly mappings: readonly WeightMapping[];
   /**
@@ -18,8 +20,8 @@ export interface WeightNames {
    */
   isIgnored(name: string): boolean;
   /**
-   * The tensors that are copies of a tensor: the name of each copy (without prefix), with the name of its
-   * original. If a file contains both, their values must be equal.
+   * Maps the name of each tensor that is a copy to the name of its original, both without prefix. If a file
+   * contains both, their values must be equal.
    */
   readonly copies?: Readonly<Record<string, string>>;
   /**
@@ -35,7 +37,7 @@ const sameShape = (a: readonly number[], b: readonly number[]): boolean =>
 
 /**
  * Returns the names in the files, by the names in the mappings. Checks all weights before any tensor is
- * filled: every expected tensor must exist with its shape and a readable dtype, and no further tensor may
+ * filled: every expected tensor must exist with its shape and a readable dtype, and no other tensor may
  * exist.
  */
 export function resolveNames(

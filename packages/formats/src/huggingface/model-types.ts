@@ -26,7 +26,7 @@ export type HuggingFaceModelKind = 'gpt' | 'bert';
 /** Describes the models that have a certain `model_type` in the transformers library. */
 export interface ModelType {
   readonly kind: HuggingFaceModelKind;
-  /** The name of transformers' class for this model with its pretraining heads. */
+  /** The name of the `transformers` class that consists of this model and its pretraining heads. */
   readonly className: string;
   /** A name for such models in messages. */
   readonly name: string;
@@ -35,7 +35,7 @@ export interface ModelType {
    * from a directory.
    */
   readonly trainedWith: string;
-  /** True if transformers.js does not know the cache shapes of this model type. Default: it knows them. */
+  /** True if transformers.js does not know the cache shapes of this model type. Absent if it knows them. */
   readonly lacksOnnxCache?: true;
   /**
    * Fields of config.json for which this project's models have no corresponding property. If such a field is
@@ -73,7 +73,7 @@ const llamaSizesWith = (ffnHiddenSize: ConfigField): readonly ConfigField[] => [
 const llamaSizes = llamaSizesWith(size('ffnHiddenSize', ['intermediate_size']));
 
 /**
- * Makes the remaining fields that Llama and its derived models have in common.
+ * Makes the other fields that Llama and its derived models have in common.
  *
  * @param options the values if a file lacks a field. Default: an epsilon of 1e-6, a base of 10,000 and untied
  *   embeddings
@@ -148,7 +148,7 @@ const bertFields: readonly ConfigField[] = [
 
 /**
  * The fields for the position embeddings of a RoFormer (Su et al. 2021), which rotates pairs of neighbouring
- * features with the original frequencies. In all further properties, a RoFormer is the same as a BERT.
+ * features with the original frequencies. In all other respects, a RoFormer is the same as a BERT.
  */
 const roformerFields: readonly ConfigField[] = [
   {
@@ -182,7 +182,7 @@ const gptCommands = 'train it with gpt-train, or pass a BERT';
 /**
  * The supported models of the transformers library, by `model_type`. Each model property is one entry: its
  * key in this project's configuration, its names in config.json (the first is used for writing), its valid
- * values, and transformers' default.
+ * values, and its default in the transformers library.
  */
 export const modelTypes = {
   gpt2: {

@@ -54,7 +54,7 @@ export async function openHuggingFaceDirectory(directory: string): Promise<Huggi
 
 /** A model's weights in open files. The caller closes them. */
 export interface OpenedWeights {
-  /** Fills the given tensors, or slices of tensors. */
+  /** Fills the given tensors, or slices of tensors, with values from the files. */
   load(tensors: readonly LogicalTensor[]): Promise<void>;
   close(): Promise<void>;
   [Symbol.asyncDispose](): Promise<void>;
@@ -87,7 +87,7 @@ export async function openHuggingFaceWeights({ directory, names }: NamedWeights)
 }
 
 /**
- * Fills the given tensors from a directory's weights.
+ * Fills the given tensors with a directory's weights.
  *
  * @throws CheckpointError MTL_HUGGING_FACE_*, MTL_SAFETENSORS_*
  */

@@ -29,8 +29,8 @@ async function checkTarget(directory: string, exists: `MTL_${string}`): Promise<
 
 /**
  * Writes a directory atomically: `write` fills a temporary directory in the same parent, which is then
- * renamed.
- * If an error is thrown, the temporary directory is deleted and nothing has been written to the target.
+ * renamed. If an error is thrown, the temporary directory is deleted and nothing has been written to the
+ * target.
  *
  * @throws CheckpointError MTL_HUGGING_FACE_EXISTS when the directory is not empty, MTL_HUGGING_FACE_IO, or
  *   the codes of `target`; any coded error that `write` throws

@@ -19,7 +19,7 @@ export async function readBertTask(directory: string): Promise<StatedTask | unde
   if (className.endsWith('ForQuestionAnswering')) return { task: { kind: 'span' } };
   if (className.endsWith('ForMultipleChoice')) return { task: { kind: 'multiple-choice' } };
   if (!className.endsWith('ForSequenceClassification')) return undefined;
-  // by default, transformers has two labels and does not write their names
+  // by default, a transformers model has two labels, and their names are not written
   const names = (fields.values.id2label ?? { 0: 'LABEL_0', 1: 'LABEL_1' }) as Readonly<
     Record<string, string>
   >;

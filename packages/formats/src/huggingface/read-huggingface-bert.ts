@@ -33,8 +33,7 @@ export interface HuggingFaceBert {
    *
    * @throws CheckpointError before anything is written: MTL_HUGGING_FACE_WEIGHTS when names, shapes or dtypes
    *   of the weights are wrong; MTL_HUGGING_FACE_SHAPE when the model was built from a different
-   *   configuration;
-   *   MTL_SAFETENSORS_*
+   *   configuration; MTL_SAFETENSORS_*
    */
   load(tensors: readonly LogicalTensor[]): Promise<void>;
 }
@@ -103,7 +102,7 @@ async function hasSentenceHead(directory: string): Promise<boolean> {
 
 interface HuggingFaceBertForTask extends HuggingFaceBert {
   /**
-   * The names of the parameters that the directory contains. A BertTaskStage's remaining parameters keep
+   * The names of the parameters that the directory contains. All other parameters of a BertTaskStage keep
    * their initial values.
    */
   readonly parameterNames: ReadonlySet<string>;
@@ -112,8 +111,7 @@ interface HuggingFaceBertForTask extends HuggingFaceBert {
 /**
  * Reads a BERT directory of the transformers library for fine-tuning: a pretrained model with its heads, a
  * bare BertModel, or a fine-tuned model. The pooler and the head are loaded only if the directory has them
- * for
- * this task.
+ * for this task.
  *
  * @param options.makeVocabularySizeDivisibleBy pads our embedding to a multiple of this number of rows;
  *   default 128, as in Megatron-LM

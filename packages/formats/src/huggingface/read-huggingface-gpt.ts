@@ -53,8 +53,7 @@ export interface HuggingFaceGpt {
    *
    * @throws CheckpointError before anything is written: MTL_HUGGING_FACE_WEIGHTS when names, shapes or dtypes
    *   of the weights are wrong; MTL_HUGGING_FACE_SHAPE when the model was built from a different
-   *   configuration;
-   *   MTL_SAFETENSORS_*
+   *   configuration; MTL_SAFETENSORS_*
    */
   load(tensors: readonly LogicalTensor[]): Promise<void>;
   /**
@@ -68,9 +67,8 @@ export interface HuggingFaceGpt {
 /**
  * Reads a transformers directory that contains a GPT-2, Llama (SmolLM among them), Mistral, Qwen2, Qwen3,
  * Mixtral, Qwen2-MoE, Qwen3-MoE or OLMoE: config.json, generation_config.json, and weights in safetensors.
- * The
- * weights are a single file, or shards with an index. Names may have the prefix `transformer.` or `model.`,
- * and experts may be separate or fused.
+ * The weights are a single file, or shards with an index. Names may have the prefix `transformer.` or
+ * `model.`, and experts may be separate or fused.
  *
  * @param options.makeVocabularySizeDivisibleBy pads our embedding to a multiple of this number of rows;
  *   default 128, as in Megatron-LM

@@ -25,7 +25,10 @@ const knownNames = [
 
 const originalKey = 'original_max_position_embeddings';
 
-/** The parameters of rotary positions in a config.json. A null counts as missing, except as a boolean. */
+/**
+ * The parameters of rotary positions in a config.json. A null counts as missing, except where a boolean is
+ * expected.
+ */
 class RopeParameters {
   readonly values: Values;
   /** The model's `max_position_embeddings`. */
@@ -126,9 +129,9 @@ class RopeParameters {
 
 /**
  * Returns the rope parameters: `rope_parameters` of transformers 5, or `rope_scaling` and `rope_theta` of
- * earlier versions. A file may contain both if their values are equal.
+ * earlier versions. A file may contain both notations if their values are equal.
  *
- * @throws CheckpointError MTL_HUGGING_FACE_CONFIG if they differ
+ * @throws CheckpointError MTL_HUGGING_FACE_CONFIG if the two notations differ
  */
 function readRopeParameters(fields: JsonFields, known: KnownProperties): RopeParameters {
   const [older, newer] = ['rope_scaling', 'rope_parameters'].map((name) => {

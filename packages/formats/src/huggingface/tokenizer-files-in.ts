@@ -27,8 +27,7 @@ const templateFolder = 'additional_chat_templates';
 
 /**
  * Returns the paths of a tokenizer's files in a Hugging Face directory, including chat templates, by file
- * name.
- * A template in the folder is named `additional_chat_templates/NAME.jinja`.
+ * name. A template in the folder is named `additional_chat_templates/NAME.jinja`.
  *
  * @throws CheckpointError MTL_HUGGING_FACE_CONFIG if a template in that folder is a link to a path outside of
  *   the directory

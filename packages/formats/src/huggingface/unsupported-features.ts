@@ -52,7 +52,7 @@ interface Feature {
   readonly fields: readonly string[];
   /**
    * Returns true if a field's value requests the feature. null and false never request it. Default: every
-   * further value requests it.
+   * other value requests it.
    */
   readonly asks?: (value: unknown, values: Values) => boolean;
   /**
@@ -231,7 +231,7 @@ function refused(
 
 /**
  * Matches the fields that do not change any model's computation: fields about files, tokens, generation,
- * further heads and older names, and the coefficient of the load-balancing loss, which each run sets itself.
+ * other heads and older names, and the coefficient of the load-balancing loss, which each run sets itself.
  */
 const harmless =
   /^(_|model_type$|architectures$|auto_map$|transformers|(torch_)?dtype$|.*_token(_id)?$|use_cache$|n_ctx$|pretraining_tp$)|^(is_llama_config|rope_interleaved|unsloth|task_specific_params|summary_|output_|return_dict|torchscript|(id2label|label2id)$|num_labels$|problem_type$|gradient_checkpointing$|tokenizer_class$|finetuning_task$|prefix$|embd_pdrop$|router_aux_loss_coef$)/;

@@ -25,8 +25,8 @@ export interface WeightMapping {
    */
   listRuns?(source: number): readonly ValueRun[];
   /**
-   * The tensor's stored dtype, if it does not depend on the dtype of the remaining tensors. If absent, all
-   * these tensors have the same dtype.
+   * The tensor's stored dtype, if it is fixed. If absent, the tensor has the common dtype of all tensors
+   * without a fixed dtype.
    */
   readonly dtype?: 'F32';
   /**
@@ -142,8 +142,8 @@ export function reorderedRows(
 }
 
 /**
- * Maps a weight [I, O] of transformers' Conv1D to our weight [O, I]. If `columnOf` is given, our row `row` is
- * the file's column `columnOf[row]`.
+ * Maps a weight [I, O] of the transformers library's Conv1D to our weight [O, I]. If `columnOf` is given, our
+ * row `row` is the file's column `columnOf[row]`.
  */
 export function transposedWeight(
   name: string,

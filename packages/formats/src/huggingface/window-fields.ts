@@ -3,7 +3,7 @@ import type { ConfigField, KnownProperties } from './config-fields.js';
 import type { JsonFields } from './json-fields.js';
 import { checkNumLayers } from './layer-count.js';
 
-// unlike our `windowSize`, transformers' window size includes the query's own position
+// unlike our `windowSize`, the transformers library's window size includes the query's own position
 const toWindow = (size: number): string => `${size - 1},0`;
 const toSize = (window: unknown): number | null =>
   typeof window === 'string' ? Number.parseInt(window, 10) + 1 : null;

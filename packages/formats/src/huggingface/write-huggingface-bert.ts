@@ -13,7 +13,7 @@ import {
   writeHuggingFaceDirectory,
 } from './write-huggingface-directory.js';
 
-/** The BERT or RoFormer to write, and the options of the directory. */
+/** The BERT or RoFormer to write, and options for the directory. */
 export interface WriteHuggingFaceBertOptions extends SaveHuggingFaceOptions {
   readonly model: BertModelConfiguration;
   /** The padding token's id, which is written to config.json. Default: 0, as in BERT's vocabularies. */
@@ -34,8 +34,7 @@ export interface WriteHuggingFaceBertOptions extends SaveHuggingFaceOptions {
  *   which transformers' BERT does not support; MTL_HUGGING_FACE_EXISTS, MTL_HUGGING_FACE_SHAPE,
  *   MTL_HUGGING_FACE_IO, MTL_CHECKPOINT_*
  * @throws UsageError MTL_HUGGING_FACE_TENSOR when a tensor is missing, unknown, or only a slice although
- * there
- *   is no group
+ *   there is no group
  */
 export async function writeHuggingFaceBert(options: WriteHuggingFaceBertOptions): Promise<void> {
   const { model } = options;
@@ -62,7 +61,7 @@ const classNames: Readonly<Record<BertTypeName, Readonly<Partial<Record<BertTask
     'multiple-choice': 'BertForMultipleChoice',
     span: 'BertForQuestionAnswering',
   },
-  // the remaining heads of a RoFormer differ in their layers from BERT's heads
+  // a RoFormer's other heads have different layers than BERT's heads
   roformer: { span: 'RoFormerForQuestionAnswering' },
 };
 
@@ -78,8 +77,7 @@ export const huggingFaceTaskClass = (model: BertModelConfiguration, task: BertTa
  * `from_pretrained` and `readHuggingFaceBertForTask` can load it.
  *
  * @throws CheckpointError MTL_HUGGING_FACE_CONFIG for a task whose class in transformers has different
- * layers;
- *   the errors of `writeHuggingFaceBert`
+ *   layers; the errors of `writeHuggingFaceBert`
  */
 export async function writeHuggingFaceBertForTask(
   options: WriteHuggingFaceBertForTaskOptions,
@@ -107,7 +105,7 @@ export async function writeHuggingFaceBertForTask(
 const numberedLabels = (count: number): string[] =>
   Array.from({ length: count }, (_, index) => `LABEL_${index}`);
 
-// the names of heads have no prefix; all further names have the prefix `bert.` or `roformer.`
+// the names of heads have no prefix; all other names have the prefix `bert.` or `roformer.`
 const isHead = (name: string): boolean => /^(cls|classifier|qa_outputs)\./.test(name);
 
 /**

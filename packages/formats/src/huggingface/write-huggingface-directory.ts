@@ -24,7 +24,7 @@ export const dtypeNames: Readonly<Record<WritableDtype, string>> = {
 /** Either the path of a file to copy, or the contents to write. */
 export type TokenizerFileSource = string | { readonly contents: string };
 
-/** Options for saving a model, whatever its kind. */
+/** The options for saving a model that all kinds of models have. */
 export interface SaveHuggingFaceOptions {
   /** The output directory, which must be missing or empty. It is written atomically, with one rename. */
   readonly directory: string;
@@ -35,15 +35,15 @@ export interface SaveHuggingFaceOptions {
   readonly tensors: readonly LogicalTensor[];
   /**
    * The tensor-parallel ranks over which the tensors are sharded. All these ranks must call the function. The
-   * first rank writes; the remaining ranks send their slices and return when the directory is complete. One
+   * first rank writes; the other ranks send their slices and return when the directory is complete. One
    * tensor is gathered at a time.
    */
   readonly group?: ProcessGroup | undefined;
   /** Dtype of the stored weights. Default: F32. */
   readonly dtype?: WritableDtype;
   /**
-   * tokenizer.json and further files, by their names in the directory (see `tokenizerFilesIn`). Each value is
-   * the path of a file to copy, or the contents.
+   * tokenizer.json and the tokenizer's other files, by their names in the directory (see `tokenizerFilesIn`).
+   * Each value is the path of a file to copy, or the contents.
    */
   readonly tokenizerFiles?: Readonly<Record<string, TokenizerFileSource>>;
   /**
@@ -60,7 +60,7 @@ interface HuggingFaceFamily {
   fileName(name: string): string;
   /** Tensors in the files that are not parameters of the model. */
   readonly constants?: readonly TensorSource[];
-  /** The contents of config.json and further JSON files, by file name. */
+  /** The contents of config.json and the other JSON files, by file name. */
   readonly jsonFiles: Readonly<Record<string, Record<string, unknown>>>;
 }
 
@@ -83,8 +83,7 @@ function weightSources(
  * @throws CheckpointError MTL_HUGGING_FACE_EXISTS, MTL_HUGGING_FACE_SHAPE, MTL_HUGGING_FACE_IO,
  *   MTL_CHECKPOINT_*
  * @throws UsageError MTL_HUGGING_FACE_TENSOR when a tensor is missing, unknown, or only a slice although
- * there
- *   is no group; MTL_HUGGING_FACE_FILE_NAME for a file that would be outside of the directory
+ *   there is no group; MTL_HUGGING_FACE_FILE_NAME for a file that would be outside of the directory
  */
 export async function writeHuggingFaceDirectory(
   options: SaveHuggingFaceOptions,
@@ -94,7 +93,7 @@ export async function writeHuggingFaceDirectory(
   if (group === undefined || group.rank === 0) {
     await publishDirectory(options, (directory) => writeFiles(directory, options, family));
   }
-  // the remaining ranks read in the same order as the first rank, because each read is a collective
+  // the other ranks read in the same order as the first rank, because each read is a collective
   else for (const source of weightSources(options, family)) await source.read();
   group?.barrier().wait();
 }
@@ -143,8 +142,7 @@ function nameWithin(name: string): string {
 /**
  * Returns tensors whose `read` gathers the slices of all ranks. All ranks of the group must read the same
  * tensors in the same order. Each read overwrites the values of the previous read. Needs memory for the
- * largest
- * tensor and three times the largest slice.
+ * largest tensor and three times the largest slice.
  *
  * @throws UsageError MTL_HUGGING_FACE_TENSOR when a tensor is not sharded evenly along one dimension, in the
  *   order of the ranks
@@ -193,7 +191,7 @@ function checkCut({ name, globalShape, slices }: LogicalTensor, dim: number, gro
 
 /**
  * Gathers the slices of all ranks into `whole`, row by row. `part` begins with this rank's slice, and has
- * room for the slices of the remaining ranks.
+ * room for the slices of the other ranks.
  */
 function gather(
   part: Uint8Array,

@@ -12,7 +12,7 @@ import {
   writeHuggingFaceDirectory,
 } from './write-huggingface-directory.js';
 
-/** The GPT-2, Llama or model derived from Llama to write, and the options of the directory. */
+/** The GPT-2, Llama or model derived from Llama to write, and options for the directory. */
 export interface WriteHuggingFaceGptOptions extends SaveHuggingFaceOptions {
   readonly model: GptModelConfiguration;
   /** The ids of the tokens that end a text. For a GPT-2, the first id also begins a text. */
@@ -34,8 +34,7 @@ export interface WriteHuggingFaceGptOptions extends SaveHuggingFaceOptions {
  * @throws CheckpointError MTL_HUGGING_FACE_CONFIG for blocks that no class supports, MTL_HUGGING_FACE_EXISTS,
  *   MTL_HUGGING_FACE_SHAPE, MTL_HUGGING_FACE_IO, MTL_CHECKPOINT_*
  * @throws UsageError MTL_HUGGING_FACE_TENSOR when a tensor is missing, unknown, or only a slice although
- * there
- *   is no group
+ *   there is no group
  */
 export async function writeHuggingFaceGpt(options: WriteHuggingFaceGptOptions): Promise<void> {
   const { model, dtype = 'F32' } = options;

@@ -102,7 +102,7 @@ export function specifyLora(
     rank,
     scale: alpha / (useRslora ? Math.sqrt(rank) : rank),
     dropout,
-    // the targets are in the order of the model's layers, whatever order the user has given
+    // the targets are in the order of the model's layers, regardless of the order that the user has given
     targets: modules.filter((module) => wanted.has(module)).map(({ target }) => target),
   };
   checkAdapterDropout(specification);

@@ -77,7 +77,7 @@ function upMapping(
   return reorderedRows(up.name, source, { globalShape, rowOf });
 }
 
-/** An adapter of a model, without sharding and without memory. */
+/** A model's adapter, not sharded and without allocated memory. */
 export interface AdaptedWeight extends BlockAdapter {
   readonly layer: number;
   /** The layer's path within a block of the transformers library, for example `self_attn.q_proj`. */

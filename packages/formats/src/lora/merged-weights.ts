@@ -66,7 +66,7 @@ export function mergedWeights(
     });
 }
 
-/** Returns a copy of the bytes as floats, whose values the caller may change. */
+/** Returns a copy of the bytes as floats, which the caller may modify. */
 function copyFloats(bytes: Uint8Array): Float32Array {
   return new Float32Array(bytes.slice().buffer);
 }

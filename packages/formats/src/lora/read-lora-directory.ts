@@ -25,8 +25,7 @@ export interface LoraDirectory {
  *
  * @param options.lora the adapters to fill. Default: the adapters in the directory
  * @throws the errors of `readLoraConfiguration`; ConfigurationError MTL_LORA_TARGETS for layers that the
- * model
- *   does not have
+ *   model does not have
  */
 export async function readLoraDirectory(options: {
   readonly directory: string;

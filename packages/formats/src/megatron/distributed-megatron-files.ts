@@ -39,7 +39,7 @@ const stacked = /^(decoder|encoder)\.layers\.(?!\d+\.)/;
 const halves = /^(.*\.mlp\.linear_fc1\.(?:weight|bias))_(w|v)$/;
 
 /**
- * Opens a checkpoint of the format `torch_dist`, whatever the parallelism with which it was saved.
+ * Opens a checkpoint of the format `torch_dist`, regardless of the parallelism with which it was saved.
  *
  * @throws CheckpointError MTL_MEGATRON_CHECKPOINT when the checkpoint has no args, MTL_TORCH_FILE_INVALID
  */
@@ -186,7 +186,7 @@ function storedParts(
 
 /**
  * Returns the weight to which a stored tensor belongs. If `state` is given, the tensor must be that optimizer
- * state of the weight. Returns undefined for all further tensors.
+ * state of the weight. Returns undefined for all other tensors.
  */
 function nameWeight(name: string, state: MegatronOptimizerState | undefined): string | undefined {
   if (state === undefined) return optimizerState.test(name) ? undefined : name;

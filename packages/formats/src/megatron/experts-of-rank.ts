@@ -107,7 +107,8 @@ function stackedExperts(
 }
 
 /**
- * Reads experts from a single tensor whose values are in the order [E, inputs, outputs], whatever its shape.
+ * Reads experts from a single tensor whose values are in the order [E, inputs, outputs], regardless of its
+ * shape.
  */
 function viewedExperts(
   name: string,

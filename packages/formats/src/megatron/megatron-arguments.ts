@@ -6,7 +6,7 @@ const namespaces = new Set(['argparse.Namespace', 'types.SimpleNamespace']);
 
 /**
  * Returns the args of the training run that saved a checkpoint, as fields: numbers, strings, booleans, class
- * names, and lists. Objects of further kinds are omitted.
+ * names, and lists. Objects of other kinds are omitted.
  *
  * @param path the checkpoint's path, for errors
  * @throws CheckpointError MTL_MEGATRON_CHECKPOINT if the checkpoint has no arguments

@@ -25,7 +25,10 @@ const ofExperts = (field: ConfigField): ConfigField => ({
   },
 });
 
-/** Makes the field for a choice between words. If the args lack the field, its value is the first word. */
+/**
+ * Makes the field for a property whose value is one of `words`. If the args lack the field, its value is the
+ * first word.
+ */
 const word = (key: string, name: string, words: readonly [string, ...string[]]): ConfigField =>
   ofExperts({
     key,

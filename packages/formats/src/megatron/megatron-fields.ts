@@ -39,8 +39,8 @@ const share = checkedNumber({
 });
 
 /**
- * The field for the number of real tokens. If the args lack it, padding rows count as tokens, as in
- * Megatron-LM's softmax.
+ * The field for the vocabulary size without padding rows. If the args lack it, padding rows count as tokens,
+ * as in Megatron-LM's softmax.
  */
 const vocabulary: ConfigField = {
   key: 'vocabularySize',
@@ -135,8 +135,8 @@ const normalization: ConfigField = {
 };
 
 /**
- * The field for the attention window: a list of two values, which are the numbers of positions before and
- * after the query.
+ * The field for the attention window: a list of two values, which are how many positions before and after the
+ * query the window contains.
  */
 const windowSize: ConfigField = {
   key: 'windowSize',
@@ -230,8 +230,8 @@ const onlyRotary = onlyWith(hasRotaryPositions);
 const onlyYarn = onlyWith((type) => type === 'yarn');
 
 /**
- * Restricts a property whose further values Megatron-LM does not support together with YaRN: in a model with
- * YaRN, the property must have the value `usual`.
+ * In models with YaRN, restricts a property to the value `usual`, because Megatron-LM does not support its
+ * other values together with YaRN.
  */
 const notOfYarn = (field: ConfigField, usual: unknown): ConfigField => ({
   ...field,

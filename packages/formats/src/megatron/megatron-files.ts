@@ -12,7 +12,10 @@ export interface StoredArchitecture {
   readonly numExperts: number | undefined;
   /** The size of a head, D. */
   readonly headSize: number;
-  /** The number of real tokens. The vocabulary's rows after them are padding, which is not read. */
+  /**
+   * The vocabulary size without padding rows. The embedding's rows after the vocabulary are padding, which is
+   * not read.
+   */
   readonly vocabularySize: number;
 }
 

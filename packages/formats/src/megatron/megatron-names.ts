@@ -60,9 +60,9 @@ interface ExpertTensor {
   /** The expert's index on its rank; undefined if the tensor contains all experts. */
   readonly expert: number | undefined;
   /**
-   * The layout. `rows`: matrices or vectors of outputs by inputs. `view`: Megatron-LM's grouped experts until
-   * 2025, whose shape is [inputs, experts * outputs] or [experts * inputs, outputs], but whose values are in
-   * the order [experts, inputs, outputs].
+   * The layout. `rows`: each expert is a matrix [outputs, inputs] or a vector. `view`: Megatron-LM's grouped
+   * experts until 2025, whose shape is [inputs, experts * outputs] or [experts * inputs, outputs], but whose
+   * values are in the order [experts, inputs, outputs].
    */
   readonly form: 'rows' | 'view';
 }

@@ -7,9 +7,8 @@ import type { MegatronModelKind } from './megatron-fields.js';
 
 /**
  * Returns Megatron-LM's mappings: names (see `nameOfMegatron`) and the order of values equal ours. The
- * outputs
- * of a linear layer are a single dimension in Megatron-LM, even if our tensor has several (such as heads, or
- * halves of SwiGLU).
+ * outputs of a linear layer are a single dimension in Megatron-LM, even if our tensor has several (such as
+ * heads, or halves of SwiGLU).
  *
  * @param options.vocabularySize the number of vocabulary rows in the checkpoint
  * @param options.normsLessOne true if layer norm weights are stored minus 1 (`apply_layernorm_1p`). Default:

@@ -53,7 +53,7 @@ export interface MegatronModel {
   /** Messages for the user. */
   readonly notices: readonly string[];
   /**
-   * Fills the given tensors, or slices of tensors, from the weights.
+   * Fills the given tensors, or slices of tensors, with the checkpoint's weights.
    *
    * @throws CheckpointError MTL_MEGATRON_WEIGHTS, MTL_NOT_FINITE, MTL_TORCH_FILE_INVALID
    */
@@ -65,7 +65,10 @@ export interface MegatronModel {
 /** The state of AdamW in a checkpoint. */
 interface MegatronOptimizer {
   readonly steps: number;
-  /** Fills the given tensors, whose names are `optimizer.exp_avg.NAME` and `optimizer.exp_avg_sq.NAME`. */
+  /**
+   * Fills the given tensors with AdamW's moments. Their names are `optimizer.exp_avg.NAME` and
+   * `optimizer.exp_avg_sq.NAME`, where NAME is the name of a weight.
+   */
   load(tensors: readonly LogicalTensor[]): Promise<void>;
 }
 
@@ -76,9 +79,8 @@ interface MegatronOptimizer {
  *
  * @param options.directory the checkpoint, or the directory of checkpoints
  * @param options.step the iteration. Default: the latest
- * @param options.vocabularySize the number of real tokens. Default: the number in the args, or all rows of
- * the
- *   embedding if the args do not state it
+ * @param options.vocabularySize the vocabulary size without padding rows. Default: the value in the args, or
+ *   all rows of the embedding if the args do not state it
  * @param options.weightsOnly true to ignore the optimizer state. Default: false
  * @throws CheckpointError MTL_MEGATRON_CHECKPOINT when the directory is not a complete checkpoint;
  *   MTL_MEGATRON_ARGUMENTS for an unsupported model; MTL_MEGATRON_WEIGHTS when the weights do not match the

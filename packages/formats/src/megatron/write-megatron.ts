@@ -49,8 +49,7 @@ interface WriteMegatronOptions {
 /**
  * Saves a model's weights as a Megatron-LM checkpoint in the format `torch_dist`. Megatron-LM loads it in any
  * layout with `--no-load-optim --no-load-rng`. The directory is written under a temporary name and renamed,
- * so
- * a failed save leaves no files. Needs memory for the largest tensor.
+ * so a failed save leaves no files. Needs memory for the largest tensor.
  *
  * @returns the path of the checkpoint in the directory
  * @throws CheckpointError MTL_MEGATRON_CHECKPOINT for a target that contains files, or a model that

@@ -77,7 +77,8 @@ export function transformersJsTokenizer(files: TokenizerFiles, model: TokenizedM
     'tokenizer_config.json': {
       ...withTokens,
       ...(hasPadding ? {} : { pad_token: tokens[Math.max(...Object.keys(tokens).map(Number))] }),
-      // the maximum number of positions is the model's, even if the tokenizer was made for a different model
+      // the maximum length is limited to the model's positions, in case the tokenizer was made for a model
+      // with more positions
       model_max_length: Math.min(Number(withTokens.model_max_length), model.maxPositionEmbeddings),
       ...(template === undefined ? {} : { chat_template: template }),
       // transformers.js uses token types only if the tokenizer's class has this name

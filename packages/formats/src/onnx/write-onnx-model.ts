@@ -23,8 +23,8 @@ const usualMostBytes = 2 ** 31 - 2 ** 24;
 const alignment = 4096;
 
 /**
- * The numbers of fields that are written without the protobuf library, because weights are streamed into
- * them.
+ * The protobuf numbers of the fields that are written without the protobuf library, because weights are
+ * streamed into them.
  */
 const fields = { graphOfModel: 7, initializerOfGraph: 5, rawDataOfTensor: 9 } as const;
 
@@ -136,7 +136,10 @@ async function writeWeights(path: string, placed: readonly PlacedTensor[]): Prom
   }
 }
 
-/** Writes a model's messages. For the tensors `inside`, the values are the last field. */
+/**
+ * Writes a model as nested protobuf messages. In the message of each tensor in `inside`, the values are the
+ * last field.
+ */
 async function writeModelFile(
   handle: FileHandle,
   options: {

@@ -38,7 +38,7 @@ interface WriteOnnx {
    * Default: fp32.
    */
   readonly dtypes?: readonly OnnxDtype[] | undefined;
-  /** tokenizer.json and further files, as for `writeHuggingFaceGpt`. */
+  /** tokenizer.json and the tokenizer's other files, as for `writeHuggingFaceGpt`. */
   readonly tokenizerFiles: TokenizerFiles;
   /**
    * The maximum size of a file, in bytes. Default: 2 GiB minus 16 MiB, because a browser's buffers cannot be
@@ -60,8 +60,8 @@ export interface WriteOnnxGptOptions extends WriteOnnx {
 export interface WriteOnnxBertOptions extends WriteOnnx {
   readonly model: BertModelConfiguration;
   /**
-   * The task for which the model was fine-tuned. Default: none, so the model is pretrained and has a head for
-   * masked tokens.
+   * The task for which the model was fine-tuned. Default: none, for a pretrained model with its masked-LM
+   * head.
    */
   readonly task?: BertTask | undefined;
   /** The class names of a classification, in order. Default: LABEL_0 and so on. */
@@ -75,9 +75,8 @@ export interface WriteOnnxBertOptions extends WriteOnnx {
 
 /**
  * Writes a GPT in the form that transformers.js can load: for each dtype, one file with the graph (including
- * a
- * cache of keys and values), and also the tokenizer and the settings for generation. The vocabulary's padding
- * is dropped.
+ * a cache of keys and values), and also the tokenizer and the settings for generation. The vocabulary's
+ * padding is dropped.
  *
  * @throws CheckpointError MTL_ONNX_ARCHITECTURE, MTL_ONNX_TOKENIZER, MTL_ONNX_EXISTS, MTL_ONNX_IO,
  *   MTL_NOT_FINITE, MTL_CHECKPOINT_*

@@ -155,7 +155,7 @@ export class HubCache {
 
 /**
  * Returns a model's name and commit, given the path of its folder in the cache,
- * `.../models--ORG--NAME/snapshots/COMMIT`, or of a file in this folder. Returns undefined for any different
+ * `.../models--ORG--NAME/snapshots/COMMIT`, or of a file in this folder. Returns undefined for any other
  * path.
  */
 export function repositoryOfSnapshot(

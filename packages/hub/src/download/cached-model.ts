@@ -7,8 +7,8 @@ import type { ResolvedModel } from './resolved-model.js';
 
 /**
  * Returns a model from the cache without a request to the Hub. Returns undefined unless the cache has all
- * files that the part needs. Optional files, such as generation_config.json, are not required, because the
- * cache does not show if the repository has them.
+ * files that `part` needs. Optional files, such as generation_config.json, are not required, because the
+ * cache does not show whether the repository has them.
  */
 export async function cachedModel(options: {
   readonly cache: HubCache;

@@ -23,7 +23,10 @@ const singleWeights = 'model.safetensors';
 /** The name of the file that states which weight file contains each tensor. */
 export const weightsIndex = 'model.safetensors.index.json';
 
-/** Patterns for the names of further files. They do not match a name that leads out of the directory. */
+/**
+ * Patterns for the names of chat templates and weight files. They do not match a name that leads out of the
+ * directory.
+ */
 const templatePattern = /^additional_chat_templates\/[\w-][\w.-]*\.jinja$/;
 const weightsPattern = /^[\w-][\w.-]*\.safetensors$/;
 

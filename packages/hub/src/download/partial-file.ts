@@ -3,7 +3,7 @@ import { readdir, rename, rm, stat } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { basename, dirname, join } from 'node:path';
 
-/** A download on a different host counts as abandoned if it has not written anything for this time. */
+/** How long a download on a different host may write nothing before it counts as abandoned. */
 const abandonedMs = 3_600_000;
 
 /** Identifies this host in the names of partial files, because several hosts may share the cache. */

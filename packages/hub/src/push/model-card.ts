@@ -29,7 +29,10 @@ export interface TrainingFacts {
   readonly iterations: number;
   /** The flags that affect what the model learns. */
   readonly flags: Readonly<Record<string, string | number | boolean>>;
-  /** The training data: dataset names without folders, sizes, and the first digits of their SHA-256. */
+  /**
+   * The training data: the datasets' names without folders, their sizes, and the first digits of their
+   * SHA-256 hashes.
+   */
   readonly data: readonly { readonly name: string; readonly bytes: number; readonly sha256: string }[];
   /** Losses of steps, oldest first. */
   readonly losses: readonly { readonly iteration: number; readonly loss: number }[];
@@ -172,7 +175,7 @@ function table(titles: readonly string[], rows: readonly (readonly (string | num
   return [line(titles), line(titles.map(() => '---')), ...rows.map(line)].join('\n');
 }
 
-/** Returns at most `numRows` of the given entries, at even distances, including the first and the last. */
+/** Returns at most `numRows` of the given entries, evenly spaced, including the first and the last entry. */
 function evenly<Entry>(entries: readonly Entry[]): readonly Entry[] {
   if (entries.length <= numRows) return entries;
   const last = entries.length - 1;

@@ -91,8 +91,8 @@ export async function preparePush(options: PreparePushOptions): Promise<Prepared
 }
 
 /**
- * Returns a repository's visibility; undefined if the repository does not exist, or if this token does not
- * give access to it.
+ * Returns a repository's visibility; undefined if the repository does not exist, or if the access token does
+ * not give access to it.
  */
 async function readVisibility(client: HubClient, name: string): Promise<'public' | 'private' | undefined> {
   const response = await client.send(`${client.settings.endpoint}/api/models/${name}`);

@@ -26,7 +26,7 @@ export interface PushedFolder {
   readonly readme: string | undefined;
 }
 
-/** Patterns that match the names of model files. All remaining files in the folder are not uploaded. */
+/** Patterns that match the names of model files. The folder's other files are not uploaded. */
 const modelFiles: readonly RegExp[] = [
   /^(?:config|generation_config|tokenizer|tokenizer_config|special_tokens_map|added_tokens|vocab|tekken|chat_template)\.json$/,
   /^(?:merges|vocab)\.txt$/,
@@ -46,9 +46,8 @@ const searched =
   /^(?:(?:config|generation_config|adapter_config|tokenizer_config|special_tokens_map)\.json|chat_template\..*|LICENSE.*|NOTICE.*|additional_chat_templates\/.*)$/;
 
 /**
- * Finds the files in a folder that belong to the model, and throws if a text file would reveal something
- * about
- * this machine.
+ * Finds a folder's files that belong to the model, and throws if a text file would reveal something
+ * about this machine.
  *
  * @throws ConfigurationError MTL_HUB_PUSH_FOLDER for a folder without a model, or with a file that is too
  *   large; MTL_HUB_PRIVATE

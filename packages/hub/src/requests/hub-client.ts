@@ -17,7 +17,7 @@ export interface HubClientOptions {
 
 /** How many attempts requests have, and how long they wait. */
 export interface Patience {
-  /** How many attempts a request, or a download without progress, has at most. */
+  /** How often a request, or a download that makes no progress, is attempted at most. */
   readonly mostAttempts: number;
   /** The wait before the second attempt, in milliseconds. Every further attempt doubles the wait. */
   readonly firstWaitMs: number;
@@ -99,7 +99,7 @@ export class HubClient {
     }
   }
 
-  /** Waits before the next attempt. By default, the wait is twice as long after each attempt. */
+  /** Waits before the next attempt. By default, the wait doubles after each attempt. */
   async pause(attempt: number, milliseconds = this.patience.firstWaitMs * 2 ** (attempt - 1)): Promise<void> {
     await wait(milliseconds, undefined, this.#signal === undefined ? {} : { signal: this.#signal });
   }
@@ -140,7 +140,8 @@ export class HubClient {
         ...(signal === undefined ? {} : { signal }),
       });
       const location = response.headers.get('location');
-      // any different redirect is not followed, because 301 to 303 would drop the request's body
+      // requests other than GET and HEAD follow only redirects 307 and 308, because 301 to 303 would drop the
+      // request's body
       const isFollowed = method === 'GET' || method === 'HEAD' || [307, 308].includes(response.status);
       if (response.status < 300 || response.status >= 400 || location === null || !isFollowed)
         return response;
@@ -157,9 +158,9 @@ function joinSignals(...signals: readonly (AbortSignal | null | undefined)[]): A
 }
 
 /**
- * Returns the wait that an answer requests, in seconds. The header is `Retry-After`, in seconds or as a date,
- * or `RateLimit` if a limit is exhausted (`"api";r=0;t=55`, see
- * https://www.ietf.org/archive/id/draft-ietf-httpapi-ratelimit-headers-09.html).
+ * Returns how many seconds an answer asks the client to wait; undefined if it does not ask for a wait. The
+ * header is `Retry-After`, in seconds or as a date, or `RateLimit` if a limit is exhausted (`"api";r=0;t=55`,
+ * see https://www.ietf.org/archive/id/draft-ietf-httpapi-ratelimit-headers-09.html).
  */
 export function askedSeconds(headers: Pick<Headers, 'get'>): number | undefined {
   const after = headers.get('retry-after')?.trim();

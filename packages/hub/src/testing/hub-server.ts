@@ -19,7 +19,7 @@ export interface ServedRepository {
 
 /** A request that the server received. */
 export interface ServedRequest {
-  /** `hub`, or `storage` for the host that serves large files. */
+  /** The requested host: `hub`, or `storage`, which serves large files. */
   readonly host: 'hub' | 'storage';
   readonly method: string;
   /** Path and query. */

@@ -16,11 +16,11 @@ void throw_status(const Napi::Env& env, Status status);
 // returns false.
 bool read_number(const Napi::CallbackInfo& info, size_t index, double* value);
 bool read_handle(const Napi::CallbackInfo& info, size_t index, TensorHandle* handle);
-// Reads argument `index` as the length of a list that the call numbers contain.
+// Reads argument `index` as the length of a list in the call numbers (see kMaxCallNumbers).
 bool read_count(const Napi::CallbackInfo& info, size_t index, int maximum, int* count);
-// Reads a shape from the call numbers. Argument `index` is its rank.
+// Reads a shape from the call numbers (see kMaxCallNumbers). Argument `index` is its rank.
 bool read_shape(const Napi::CallbackInfo& info, size_t index, int64_t* shape, int* rank);
-// Reads an object that an earlier call returned: a graph, the memory of graphs, or a mark.
+// Reads an object that an earlier call returned: a graph, a memory for graphs, or a mark.
 bool read_pointer(const Napi::CallbackInfo& info, size_t index, void** pointer);
 // Reads a typed array. JavaScript continues to own its memory.
 bool read_bytes(const Napi::CallbackInfo& info, size_t index, uint8_t** data, size_t* bytes);

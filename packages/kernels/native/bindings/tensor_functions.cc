@@ -74,7 +74,7 @@ void release(const Napi::CallbackInfo& info) {
   if (!status.ok()) throw_status(info.Env(), status);
 }
 
-// Reads the tensor in argument 0 and the typed array in argument 1, which must have equal numbers of bytes.
+// Reads the tensor in argument 0 and the typed array in argument 1, which must have the same size in bytes.
 bool read_transfer(const Napi::CallbackInfo& info, TensorRecord* record, uint8_t** data, size_t* bytes) {
   TensorHandle handle;
   if (!read_handle(info, 0, &handle) || !read_bytes(info, 1, data, bytes)) return false;
@@ -159,7 +159,7 @@ int resolve_for_addons(uint64_t handle, MtlTensorMemory* memory) {
   return 0;
 }
 
-// Retains a tensor's memory for a further addon. Like a view, it counts as a live tensor, so that unreleased
+// Retains a tensor's memory for a separate addon. Like a view, it counts as a live tensor, so that unreleased
 // memory shows as a leak.
 int retain_for_addons(uint64_t handle, MtlTensorMemory* memory, uint64_t* hold) {
   if (resolve_for_addons(handle, memory) != 0) return -1;

@@ -12,8 +12,8 @@ struct RecordedGraph {
   double flops;
 };
 
-// Starts recording a graph. Returns MTL_CAPTURE if the calling thread is already recording a graph, on
-// whatever device.
+// Starts recording a graph. Returns MTL_CAPTURE if the calling thread is already recording a graph, on this
+// or any other device.
 Status begin_recording(const GraphFunctions& graphs);
 // Ends the recording. If `recorded` is null, the recording is discarded.
 Status end_recording(const GraphFunctions& graphs, RecordedGraph** recorded);

@@ -1,6 +1,6 @@
 // Graphs: work that is recorded once and enqueued as a unit afterwards. The addresses that a graph reads and
 // writes are fixed when it is recorded, so tensors that are created during recording have separate memory,
-// which no further tensor receives.
+// which no later tensor reuses.
 #pragma once
 
 #include "core/status.h"
@@ -15,7 +15,7 @@ struct GraphFunctions {
   // the device, or fails while tensors use it.
   Status (*create_memory)(void** memory);
   Status (*destroy_memory)(void* memory);
-  // Makes the calling thread allocate from this memory until `leave_memory`.
+  // Makes the calling thread allocate from `memory` until it calls `leave_memory`.
   Status (*enter_memory)(void* memory);
   void (*leave_memory)();
   // Starts recording. The calling thread's device work is recorded instead of executed; work that cannot be

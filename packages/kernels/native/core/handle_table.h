@@ -31,7 +31,7 @@ Status resolve_tensor(TensorHandle handle, TensorRecord* record);
 Status resolve_view(TensorHandle handle, TensorRecord* record);
 uint64_t num_live_tensors();
 
-// Fills new floating-point tensors with NaN and all further tensors with 0xff, to detect kernels that read
+// Fills new floating-point tensors with NaN and all other new tensors with 0xff, to detect kernels that read
 // uninitialized outputs.
 void set_poison(bool enabled);
 

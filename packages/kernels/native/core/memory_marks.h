@@ -1,6 +1,6 @@
 // Marks bytes that do not belong to any allocation (the rest of a block, and cached blocks) for
-// AddressSanitizer. Without these marks, reuse would hide every overrun and every use after release. In all
-// further builds, the functions do nothing.
+// AddressSanitizer. Without these marks, reuse would hide every overrun and every use after release. In
+// builds without AddressSanitizer, the functions do nothing.
 #pragma once
 
 #include <cstddef>

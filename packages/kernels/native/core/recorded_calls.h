@@ -31,10 +31,10 @@ class RecordedCalls {
   std::vector<double> attributes_;
 };
 
-// Returns the calls that the calling thread is recording for this backend; null if it is not recording.
+// Returns the calls that the calling thread is recording for `backend`; null if it is not recording.
 RecordedCalls* recorded_calls(const Backend& backend);
-// Makes the calling thread record this backend's calls in `calls`, until this function is called again. Null
-// ends the recording.
+// Makes the calling thread record the calls of `backend` in `calls`, until this function is called again. A
+// null for `calls` ends the recording.
 void record_calls(const Backend& backend, RecordedCalls* calls);
 
 }  // namespace mtl

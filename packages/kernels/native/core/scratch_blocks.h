@@ -37,7 +37,7 @@ struct GpuProperties {
 };
 using CudaScratchFunction = Status (*)(const OpCall&, const GpuProperties&, ScratchBlocks*);
 
-// Scratch memory from an allocator, which exists as long as its scope.
+// Scratch memory that is taken from an allocator and released at the end of the object's scope.
 class ScratchMemory {
  public:
   using Allocate = Status (*)(size_t bytes, void** data);

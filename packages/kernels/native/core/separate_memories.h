@@ -1,6 +1,6 @@
 // Memories for graphs, separate from the rest of a device's memory. They are separate because a graph
-// contains the addresses of tensors that were created during recording, so no further tensor may receive
-// these addresses.
+// contains the addresses of tensors that were created during recording, so no other tensor may receive these
+// addresses.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,5 @@
 // Detects elements of views that share memory. An element that an op writes must not share memory with any
-// further element.
+// other element.
 #pragma once
 
 #include "core/tensor_view.h"

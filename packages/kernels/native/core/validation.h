@@ -21,7 +21,7 @@ struct ShapeText {
 
 // Checks that the tensor is present and has exactly the given shape.
 Status expect_shape(const OpCall& call, int tensor, std::initializer_list<int64_t> shape);
-// Returns the error for a tensor whose shape is not the given one, which has `rank` dimensions.
+// Returns the error for a tensor whose shape is not `shape`, which consists of `rank` sizes.
 Status shape_error(const OpCall& call, int tensor, const int64_t* shape, int rank);
 // Checks that the tensor is present and has at least `minimum` and at most `maximum` dimensions.
 Status expect_rank(const OpCall& call, int tensor, int minimum, int maximum);

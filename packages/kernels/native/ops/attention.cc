@@ -1,11 +1,10 @@
-// attention_forward: output = dropout(softmax(cap(scale q k^T) + mask)) v, as flash attention: no S x K
-// matrix
-// is ever stored.
+// attention_forward: output = dropout(softmax(cap(scale * q @ k^T) + mask)) @ v, as flash attention: no
+// S x K matrix is ever stored.
 // attention_backward: the gradients of query, key and value. The probabilities are recomputed from logSumExp
 // (Dao et al. 2022, 2023).
 //
 //   S query positions, K key positions, B micro-batch size, D head size of queries and keys, E head size of
-//   values
+//     values
 //   A query heads (of this process) in G groups of R = A / G: the heads of a group share its key and value
 //   (grouped-query attention, Ainslie et al. 2023; R = 1: multi-head attention, G = 1: multi-query attention)
 //   query  [S, B, A, D] or [S, B, G, R, D]     key  [K, B, G, D]     value  [K, B, G, E]
@@ -23,27 +22,24 @@
 // operands are query [T, A, D] or [T, G, R, D], key [T, G, D], value [T, G, E], output [T, A, E], logSumExp
 // [A, T], samples [N]. With queryStarts, queries and outputs have U rows instead of T.
 //
-// scale: the factor of the scores, above 0. softCap c: if c is above 0, cap(s) = c tanh(s / c), so that
-// scores
-// stay between -c and c (Gemma Team 2024, "Gemma 2"); if c is 0, cap(s) = s.
+// scale: the factor of the scores, above 0. softCap c: if c is above 0, cap(s) = c * tanh(s / c), so that
+// scores stay between -c and c (Gemma Team 2024, "Gemma 2"); if c is 0, cap(s) = s.
 // accumulate (backward): 1 adds to the gradients of query, key and value, which are float32 or float64. Given
 // the logSumExp and the rowSums over all keys, calls for some queries and some keys compute gradients that
-// add
-// up to the gradients of all queries and keys.
+// add up to the gradients of all queries and keys.
 // dropoutProbability p: kept probabilities are multiplied by 1 / (1 - p). The mask is as in core/philox.h:
 // column = position of the key, row = position of the query, head = headOffset + a, under the Philox key
 // (keyLow, keyHigh). A part of a sequence thus drops the same probabilities as the whole sequence. With
-// packed
-// samples, positions count from firstQueries and firstKeys, by default within the sample, so packed samples
-// drop the same probabilities as padded samples, and parts of a sequence the same as the whole sequence.
+// packed samples, positions count from firstQueries and firstKeys, by default within the sample, so packed
+// samples drop the same probabilities as padded samples, and parts of a sequence the same as the whole
+// sequence.
 //
 // query, key, value and their gradients may be strided views whose last dimension is contiguous: the parts of
 // a packed projection and the positions of a cache are read and written in place. A query without visible
 // keys has output 0, logSumExp kEmptyLogSumExp and gradient 0. Tiles of keys to which no query attends cost
-// nothing.
-// FLOPs are model FLOPs in the convention of Narayanan et al. 2021: full attention of the given queries and
-// keys (scores that causality hides are not subtracted; a window counts w + 1 keys per query), without the
-// recomputation in the backward pass.
+// nothing. FLOPs are model FLOPs in the convention of Narayanan et al. 2021: full attention of the given
+// queries and keys (scores that causality hides are not subtracted; a window counts w + 1 keys per query),
+// without the recomputation in the backward pass.
 #include "ops/attention.h"
 
 #include <cmath>
@@ -144,7 +140,7 @@ Status expect_statistics(const OpCall& call, int tensor) {
   return expect_dtype(call, tensor, {exact_dtype(call.tensor(Op::kQuery).dtype)});
 }
 
-// Returns the operands that determine which keys each query sees.
+// Returns the operands that determine to which keys each query attends.
 template <typename Op>
 VisibilityCall visibility_call(const OpCall& call, const Sizes& sizes) {
   static_assert(int{Op::kCausal} == 0, "the attributes of visibility are the first");
@@ -277,7 +273,7 @@ AttentionOperand group_operand(const TensorView& tensor, int first, const int32_
   return {tensor.data, tensor.dtype, tensor.stride(0), first == 1 ? 0 : tensor.stride(1), tensor.stride(-2), 0, starts};
 }
 
-// Returns the part of the problem that forward and backward share.
+// Returns the part of the problem that the forward op and the backward op share.
 template <typename Op>
 AttentionProblem problem_of(const OpCall& call) {
   const Sizes sizes = sizes_of<Op>(call);

@@ -12,7 +12,7 @@ struct AttentionCached {
   enum Attributes { kWindowSize, kScale, kSoftCap };
 };
 
-// Returns the last position at which a call's new positions still fit into the cache.
+// Returns the largest `position` at which a call's new positions still fit into the cache.
 int64_t last_position(const OpCall& call);
 
 // The calls of append_to_cache and attention_forward for one position. Each call points into this object.

@@ -1,4 +1,4 @@
-// Names for the operand indices of attention_row_sums, and the positions of its rows. The contract is in
+// Names for the operand indices of attention_row_sums, and the order of its rows. The contract is in
 // attention_row_sums.cc.
 #pragma once
 

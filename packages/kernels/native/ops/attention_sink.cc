@@ -2,10 +2,11 @@
 // whose score is a parameter of the head (Xiao et al. 2023; OpenAI 2025, "gpt-oss"). output and logSumExp are
 // results of attention_forward over all keys, and become the results with the sink:
 //
-//   logSumExp' = log(e^logSumExp + e^sink)        output' = output e^(logSumExp - logSumExp')
+//   logSumExp' = log(e^logSumExp + e^sink)        output' = output * e^(logSumExp - logSumExp')
 //
-// attention_sink_backward: adds to the gradient of the sinks: - the sum over rows of e^(sink - logSumExp')
-// rowSums'. attention_backward computes the gradients of query, key and value from logSumExp' and rowSums'.
+// attention_sink_backward: subtracts from the gradient of the sinks the sum over rows of
+// e^(sink - logSumExp') * rowSums'. attention_backward computes the gradients of query, key and value from
+// logSumExp' and rowSums'.
 //
 //   S query positions, B micro-batch size, A query heads, E value head size, T rows of packed samples
 //   output         [S, B, A, E] or [T, A, E], written in place

@@ -1,5 +1,5 @@
-// Names for the operand indices of the attention sink ops, and the positions of their rows. The contract is
-// in attention_sink.cc.
+// Names for the operand indices of the attention sink ops, and the order of their rows. The contract is in
+// attention_sink.cc.
 #pragma once
 
 #include "core/op_call.h"

@@ -1,5 +1,5 @@
 // bias_squared_relu_forward: output = max(input + bias, 0)^2;
-// bias_squared_relu_backward: inputGradient = outputGradient * 2 max(input + bias, 0)
+// bias_squared_relu_backward: inputGradient = outputGradient * 2 * max(input + bias, 0)
 //
 //   input, output, gradients  [..., F]   bias? [F]      inputGradient may be outputGradient itself
 //

@@ -3,29 +3,27 @@
 //
 // cross_entropy_statistics: rowMaximum, rowSum = sum exp(logit - rowMaximum), labelLogit (0 if the label
 //                           is on another rank)
-// cross_entropy_backward:   loss = log(rowSum) + (rowMaximum - labelLogit) for each token, 0 where the weight
-// is 0
+// cross_entropy_backward:   loss = log(rowSum) + (rowMaximum - labelLogit) for each token, 0 where the
+//                           weight is 0
 //                           logitGradient? = weight * (softmax - onehot), 0 in padded columns; may be
 //                           logits itself
 // cross_entropy_forward_backward: both of these for a rank with the whole vocabulary; the statistics
 //                           are outputs
 // cross_entropy_rescale:    output = rowSum * exp(rowMaximum - groupMaximum): a rank's sum relative to the
-// maximum
-//                           over all ranks, so that sums can be added; output may be rowSum itself
+//                           maximum over all ranks, so that sums can be added; output may be rowSum itself
 //
 //   logits [N, V], logitGradient [N, V] of any floating dtype;  labels int32 [N]: global column indices
 //   rowMaximum, groupMaximum, rowSum, labelLogit, loss  [N] float32 (float64 for float64 logits);  weights
 //   [N] float32 (or float64)
 //   firstColumn: global index of column 0
-//   numColumns: number of real columns. The rest is padding, which never enters the softmax. It is 0 on a
-//   rank
-//   that has only padding; the rank's maximum is then -infinity and its sum is 0
+//   numColumns: number of real columns. The rest is padding, which never enters the softmax. numColumns is 0
+//   on a rank that has only padding; the rank's maximum is then -infinity and its sum is 0
 //   vocabularySize: number of columns over all ranks. A label below 0, or not below vocabularySize, is
 //   MTL_INDEX, unless its weight is 0 or it is ignoreIndex (NaN: none): its loss and gradient are then 0
 //   firstRow: the index of row 0 in the message of this error
-//   softCap c: if c is above 0, the logits of the softmax are c tanh(logit / c) (Gemma Team 2024, "Gemma 2"),
-//   and
-//   rowMaximum and labelLogit are capped too; logitGradient is the gradient of the given logits. 0: no cap
+//   softCap c: if c is above 0, the logits of the softmax are c * tanh(logit / c) (Gemma Team 2024, "Gemma
+//   2"), and rowMaximum and labelLogit are soft-capped too; logitGradient is the gradient of the given
+//   logits. 0: no soft cap
 #include "ops/cross_entropy.h"
 
 #include <cmath>

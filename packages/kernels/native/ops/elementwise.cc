@@ -1,9 +1,7 @@
 // cast:  output = input, converted between floating dtypes (the same dtype: a copy); either may be a strided
-// view
-//        of whole rows, and then both must have the same shape
+//        view of whole rows, and then both must have the same shape
 // scale: output = factor * input, added to output if accumulate is 1; the tensors have any floating dtypes
-// and
-//        the same shape; either may be a strided view of whole rows
+//        and the same shape; either may be a strided view of whole rows
 // add:   output = left + right; all have the same floating dtype; output may be left or right itself
 #include "core/validation.h"
 #include "ops/elementwise.h"

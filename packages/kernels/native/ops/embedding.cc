@@ -1,6 +1,5 @@
 // embedding_forward: output[token] = table[id - firstRow] (+ output when accumulate); an id whose row is
-// outside
-// of the table gives zeros
+// outside of the table gives zeros
 // embedding_backward: tableGradient[id - firstRow] += outputGradient[token], in token order, which is
 // deterministic
 //

@@ -4,16 +4,14 @@
 // grouped_bias_backward: probabilitiesGradient[r] = sum over N of outputGradient[r] * bias[g]
 //
 //   grouped_sum_rows  output [G, N] float32 (float64 for float64 inputs). For a group without rows, it
-//   becomes 0,
-//   or with accumulate, stays unchanged
+//   becomes 0, or with accumulate, stays unchanged
 //   input, output, outputGradient [..., N] of R rows      bias [G, N] of the input's dtype
 //   weights?, probabilities?, probabilitiesGradient [R] float32 (float64 for float64 inputs); default 1
 //   offsets  [G + 1] int32, from 0, ascending, at most R (else MTL_INDEX). Rows from offsets[G] on become
 //   zeros.
 //
 // Sums are computed in float32, in an order that does not depend on the number of threads. If an activation
-// was
-// multiplied by the probabilities, the bias of the following matmul must be multiplied by them, too.
+// was multiplied by the probabilities, the bias of the following matmul must be multiplied by them, too.
 #include "core/validation.h"
 #include "ops/grouped_bias.h"
 

@@ -1,7 +1,6 @@
 // layer_norm_forward: output = (input - mean) * rstd * weight + bias, over the last dimension
 // layer_norm_backward: any of the three gradients. An absent gradient is not computed, so that the backward
-// pass
-// can be split into separate calls for the input's and the parameters' gradients
+// pass can be split into separate calls for the input's and the parameters' gradients
 //
 //   input, output, gradients, addend?  [..., H]      weight, bias  [H]
 //   mean, rstd  [rows] float32 (float64 for float64 inputs); rstd = 1 / sqrt(variance + epsilon)

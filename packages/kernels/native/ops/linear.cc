@@ -1,15 +1,14 @@
 // Matmuls of a linear layer together with operations before or after them, for devices that fuse both.
 //
-// linear_gelu_forward:     preactivation = input weight^T + bias;  output = gelu(preactivation)
-// linear_gelu_backward:    inputGradient = (outputGradient weight) * gelu'(preactivation)
-// linear_residual_forward: output = residual + input weight^T + bias
-// linear_weight_gradient:  weightGradient += outputGradient^T input;  biasGradient += column sums of
-// outputGradient
+// linear_gelu_forward:     preactivation = input @ weight^T + bias;  output = gelu(preactivation)
+// linear_gelu_backward:    inputGradient = (outputGradient @ weight) * gelu'(preactivation)
+// linear_residual_forward: output = residual + input @ weight^T + bias
+// linear_weight_gradient:  weightGradient += outputGradient^T @ input;
+//                          biasGradient += column sums of outputGradient
 //
 //   forward   output, preactivation [..., F], input [..., H], weight [F, H], bias [F]
 //   backward  inputGradient, preactivation [..., F]; outputGradient [..., H] and weight [H, F] of the layer
-//   after
-//             the GELU
+//             after the GELU
 //   residual  output [S, B, O], which shares no memory with the inputs; residual [S, B, O], input [S, B, I],
 //             weight [O, I], bias? [O]
 //   gradients weightGradient [O, I] and biasGradient [O] float32 (float64 for float64 inputs),

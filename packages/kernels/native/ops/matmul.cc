@@ -1,9 +1,9 @@
-// matmul: output[..., M, N] = op(left) op(right) + bias (+ output)
+// matmul: output[..., M, N] = op(left) @ op(right) + bias (+ output), where op may transpose
 //
 //   output  [B..., M, N]  the inputs' dtype, or float32 for bfloat16 or float16 inputs (main gradients)
 //   left    [B..., M, K]  or [B..., K, M] when transposeLeft
-//   right   [B..., K, N]  or [B..., N, K] when transposeRight; without leading dimensions it is shared by the
-//   batch
+//   right   [B..., K, N]  or [B..., N, K] when transposeRight; without leading dimensions it is shared by
+//           the batch
 //   bias?   [N]
 //   output shares no memory with the inputs.
 //
@@ -16,8 +16,8 @@
 namespace mtl {
 namespace {
 
-// Returns the product of all dimensions except the last `count`. It multiplies sizes, because dividing the
-// total size would fail for an empty tensor.
+// Returns the product of all dimensions except the last `count`. The sizes are multiplied one by one, because
+// dividing the total size would fail for an empty tensor.
 int64_t leading(const TensorView& view, int count) {
   int64_t product = 1;
   for (int dim = 0; dim < view.rank - count; ++dim) product *= view.shape[dim];

@@ -1,13 +1,13 @@
 // merge_attention: merges attention results of the same queries over different keys, which is a step of ring
 // attention (Liu et al. 2023). output and logSumExp are over some of the keys, partOutput and partLogSumExp
-// over further keys; output and logSumExp become the results over all these keys.
+// over other keys; output and logSumExp become the results over all these keys.
 //
 //   S query positions, B micro-batch size, A query heads, D head size of values
 //   output, partOutput        [S, B, A, D] or, for packed samples, [T, A, D]; float32 or float64
 //   logSumExp, partLogSumExp  [B, A, S] or [A, T], of the same dtype: the log of the softmax's denominator
 //
 //   g = sigmoid(partLogSumExp - logSumExp)
-//   output    = (1 - g) output + g partOutput
+//   output    = (1 - g) * output + g * partOutput
 //   logSumExp = log(e^logSumExp + e^partLogSumExp)
 //
 // Only exponentials of differences are computed, so none overflows. kEmptyLogSumExp means that a part has no

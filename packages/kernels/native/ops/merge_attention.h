@@ -1,4 +1,4 @@
-// Names for the operand indices of merge_attention, and the positions of its rows. The contract is in
+// Names for the operand indices of merge_attention, and the order of its rows. The contract is in
 // merge_attention.cc.
 #pragma once
 

@@ -6,16 +6,16 @@
 //
 //   momentum, gradient [N] float32, updated; a skipped step changes neither
 //
-//   g = factor * gradient;  m += (1 - decay) (g - m);  gradient = nesterov ? g + decay (m - g) : m
+//   g = factor * gradient;  m += (1 - decay) * (g - m);  gradient = nesterov ? g + decay * (m - g) : m
 //
 // muon_normalize: output = input / max(sqrt(squares), epsilon), so that no singular value is above 1
 //
 //   input [...] float32;  output [...] float32 or bfloat16;  squares [1] float64: the sum of squares of input
 //
-// muon_polynomial: output = constant I + linear gram + quadratic square, the factor in a step of
-// Newton-Schulz
+// muon_polynomial: output = constant * I + linear * gram + quadratic * square, the factor in a
+//                 step of Newton-Schulz
 //
-//   output, gram [M, M] float32 or bfloat16;  square [M, M] float32: gram gram
+//   output, gram [M, M] float32 or bfloat16;  square [M, M] float32: gram @ gram
 //
 // muon_update: parameter -= learning rate * (weightDecay * parameter + direction)
 //

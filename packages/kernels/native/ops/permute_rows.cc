@@ -3,12 +3,12 @@
 // combine_rows: output[t] = sum over slots, in their order, of rows[positions[t, slot]], where positions are
 // not -1
 //
-//   permute_rows  output [..., H] of R rows, input [..., H] of T rows, sources [R] int32: flat slots t topK +
-//   slot
+//   permute_rows  output [..., H] of R rows, input [..., H] of T rows, sources [R] int32: flat slots
+//                 t * topK + slot
 //   combine_rows  output [..., H] of T rows, rows [..., H] of R rows, positions [T, k] int32
 //   An invalid row index is MTL_INDEX. Sums are computed in float32 (double for float64) and rounded once.
 //
-// With the `sources` and `positions` of one call of group_by_expert, each op is the backward of the other.
+// With the `sources` and `positions` of one call of group_by_expert, each op is the backward op of the other.
 #include <string>
 
 #include "core/validation.h"

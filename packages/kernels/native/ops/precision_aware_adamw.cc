@@ -12,9 +12,8 @@
 //   scalars, segments  as in adamw; float16 moments of elements after the last segment must be zero
 //
 // A segment's scale is the smallest power of two for which its largest moment is at most 65504 / 2. This is
-// the
-// scale of Transformer Engine's FusedAdam, rounded up to a power of two. It does not change the digits of a
-// moment above 2^-29 of the largest, so results hardly depend on how parameters are divided into segments.
+// the scale of Transformer Engine's FusedAdam, rounded up to a power of two. It does not change the digits of
+// a moment above 2^-29 of the largest, so results hardly depend on how parameters are divided into segments.
 //
 // split_remainder: splits float32 values into the nearest bfloat16, ties away from zero, and the bits that it
 // lacks

@@ -1,5 +1,5 @@
-// Names for the operand indices of the AdamW op whose states have chosen dtypes, and of the ops that split
-// and join float32 values. The contracts are in precision_aware_adamw.cc.
+// Names for the operand indices of precision_aware_adamw, split_remainder and join_remainder. The contracts
+// are in precision_aware_adamw.cc.
 #pragma once
 
 #include <stdint.h>

@@ -7,8 +7,7 @@
 //   sum_rows:       output [N] float32 (float64 for float64 inputs), input [..., N]
 //   sum_of_squares: output [1] float64, input of any shape, float32 or float64
 //   weighted_sum:   output [1] float64, values and weights of any shapes, with equally many elements; values
-//   are
-//                   float32 or float64, and weights have the same dtype or float32
+//                   are float32 or float64, and weights have the same dtype or float32
 #include "core/validation.h"
 #include "ops/reductions.h"
 

@@ -2,8 +2,7 @@
 //   with squares: rows have `width` features, and this tensor contains a part. rstd is computed from
 //   squares / width, and the output has this tensor's features
 // rms_norm_backward: either gradient or both. An absent gradient is not computed, so that the backward pass
-// can
-// be split into separate calls for the input's and the weight's gradient
+// can be split into separate calls for the input's and the weight's gradient
 //
 //   input, output, gradients, addend?  [..., H]      weight  [H]
 //   rstd  [rows] float32 (float64 for float64 inputs): 1 / sqrt(mean of input^2 + epsilon)

@@ -7,8 +7,8 @@
 //   interleaved    0: pair i is elements i and i + R / 2 (Llama);  1: elements 2i and 2i + 1
 //   inverse        1: rotates by the negative angles
 //
-//   (a, b) becomes (a cos - b sin, a sin + b cos). Elements from R on are copied. A position outside of the
-//   table is MTL_INDEX.
+//   (a, b) becomes (a * cos - b * sin, a * sin + b * cos). Elements from R on are copied. A position outside
+//   of the table is MTL_INDEX.
 //
 // Input and output may be strided views whose last dimension is contiguous, and may be the same memory: the
 // queries and keys in a packed projection are rotated in place.

@@ -2,15 +2,13 @@
 // router_statistics_backward: logitsGradient from the gradients of scoreSums and squaredLogSumExp
 //
 //   logits, logitsGradient [..., E] float32 (float64), T rows; row t belongs to sequence t % numSequences
-//   rowWeights? [T] float32: a row whose weight is 0 is padding and does not count; all remaining rows count
+//   rowWeights? [T] float32: a row whose weight is 0 is padding and does not count; all other rows count
 //   once
 //   counts            [N, E] of the logits' dtype: how often an expert is among the topK largest scores (if
-//   scores
-//                     are equal, the lower expert index)
+//                     scores are equal, the lower expert index)
 //   scoreSums         [N, E] of the logits' dtype: sums of scores; scoreGradients? is its gradient
 //   squaredLogSumExp  [N] of the logits' dtype: sums of ln(sum over experts of e^logit)^2; squareGradients?
-//   is its
-//                     gradient
+//                     is its gradient
 //   entropy           [N] of the logits' dtype: sums of the entropies of scores, in nats
 //   scoreFunction: as in router_forward; scores of sigmoid and sqrt(softplus) are divided by (sum + 1e-20)
 //

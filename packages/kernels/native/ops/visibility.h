@@ -1,4 +1,4 @@
-// The keys that each query sees in attention: the operands of attention_forward and attention_backward that
+// The keys to which each query attends: the operands of attention_forward and attention_backward that
 // hide keys from queries, their validation, and the fields from which kernels compute what is hidden.
 //
 // Query s is at position p = firstQuery + s of the sequence, and key k at position firstKey + k, so that a
@@ -9,22 +9,17 @@
 //   keyStart?  [B, S] int32: hides keys before position keyStart[b, s] (the first position of its document)
 //   keyMask?   [B, K] uint8: hides keys where it is 0 (padding)
 //   starts?    [N + 1] int32: packed samples. Sample n has the rows starts[n] to starts[n + 1] of T, without
-//   padding. Keys of further samples are hidden, and positions count from firstQueries and firstKeys. There
-//   is
-//   no B, and no firstQuery, firstKey, keyStart and keyMask. Rows from starts[N] on do not belong to any
-//   sample:
-//   their results are 0, and their inputs must be finite, as under a key mask.
+//   padding. Keys of other samples are hidden, and positions count from firstQueries and firstKeys. There
+//   is no B, and no firstQuery, firstKey, keyStart and keyMask. Rows from starts[N] on do not belong to any
+//   sample: their results are 0, and their inputs must be finite, as under a key mask.
 //   longest: no sample has more rows. numScores: how many scores count as FLOPs, the sum of the squares of
-//   all
-//   lengths. Both are 0 without packed samples.
+//   all lengths. Both are 0 without packed samples.
 //   queryStarts?  [N + 1] int32, with starts: sample n has the queries queryStarts[n] to queryStarts[n + 1]
-//   of U
-//   rows, which are any part of the sample. Queries and outputs have U rows instead of T.
+//   of U rows, which are any part of the sample. Queries and outputs have U rows instead of T.
 //   longestQueries: no sample has more queries (0 without queryStarts). numScores is then the sum over all
 //   samples of queries times keys.
 //   firstQueries?, firstKeys?  [N] int32, with starts: the positions of each sample's first query and first
-//   key
-//   in its sequence. Default: 0.
+//   key in its sequence. Default: 0.
 #pragma once
 
 #include "core/host_device.h"

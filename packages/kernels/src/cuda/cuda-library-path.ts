@@ -14,8 +14,7 @@ const readManifest = (path: string): { version: string } => JSON.parse(readFileS
 /**
  * Returns the path of the CUDA library: MTL_CUDA_LIBRARY, the local build, or the platform package
  * (`@mtl/kernels-cuda-linux-x64`), which must have the same version as @mtl/kernels. The first existing file
- * is
- * returned, even if it cannot be loaded. `directory` is the folder of @mtl/kernels.
+ * is returned, even if it cannot be loaded. `directory` is the folder of @mtl/kernels.
  *
  * @throws KernelError MTL_CUDA_LIBRARY if no library is found; the error names the tried places and the
  *   package to install

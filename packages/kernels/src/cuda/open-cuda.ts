@@ -217,7 +217,7 @@ export function cublasLtCandidates(environment: NodeJS.ProcessEnv = process.env)
 }
 
 /**
- * How many bytes of device memory all cuBLASLt matmuls of a process share. This memory is not part of the
- * allocator's.
+ * How many bytes of device memory all cuBLASLt matmuls of a process share. This memory is separate from the
+ * allocator's memory.
  */
 export const cublasltWorkspaceBytes = 32 * 2 ** 20;

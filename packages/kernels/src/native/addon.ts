@@ -26,7 +26,10 @@ export function provideAddon(given: LoadedKernels): void {
   loaded = given;
 }
 
-/** Returns the file from which the addon was loaded, and true in `isWebAssembly` if it is WebAssembly. */
+/**
+ * Returns the path of the file from which the addon was loaded, and in `isWebAssembly`, true if it is
+ * WebAssembly.
+ */
 export function addonOrigin(): Omit<LoadedKernels, 'addon'> {
   loaded ??= loadAddon();
   const { path, isWebAssembly } = loaded;

@@ -40,7 +40,7 @@ interface NativeCudaProbe {
   }[];
 }
 
-/** A pointer to a native graph, the memory of graphs, or a mark. */
+/** A pointer to a native object: a graph, a memory for graphs, or a mark. */
 export interface NativePointer {
   readonly _brand: unique symbol;
 }
@@ -126,8 +126,8 @@ export interface KernelsAddon {
   millisecondsBetween(device: number, mark: NativePointer, earlier: NativePointer): number;
   destroyMark(device: number, mark: NativePointer): void;
   /**
-   * Sets a device's choices, one per line: the problem, a space, and the algorithm. If `timesOthers` is true,
-   * problems without a choice are timed.
+   * Sets a device's choices of matmul algorithms, one per line: the problem, a space, and the algorithm. If
+   * `timesOthers` is true, problems without a choice are timed.
    */
   setMatmulChoices(device: number, lines: string, timesOthers: boolean): void;
   matmulChoices(device: number): string;

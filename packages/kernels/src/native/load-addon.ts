@@ -5,7 +5,7 @@ import type { KernelsAddon, LoadedKernels } from './kernels-addon.js';
 import { loadWebAssembly } from './load-webassembly.js';
 
 /**
- * Shortens how long OpenMP threads spin after a parallel region, because spinning threads starve further
+ * Shortens how long OpenMP threads spin after a parallel region, because spinning threads starve other
  * processes on the same cores.
  */
 function prepareEnvironment(): void {

@@ -132,7 +132,7 @@ export interface BiasSquaredReluBackwardOptions {
 }
 
 /**
- * inputGradient = outputGradient * 2 max(input + bias, 0).
+ * inputGradient = outputGradient * 2 * max(input + bias, 0).
  *
  * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` if the tensors do not fit each other
  */

@@ -8,13 +8,13 @@ import type { Tensor } from '../tensor.js';
  */
 export interface AttentionSinkForwardOptions {
   /**
-   * [S, B, A, E], packed [T, A, E]: the output of `attentionForward` over all keys. The operation replaces it
-   * with the output that includes the sinks.
+   * [S, B, A, E], or [T, A, E] for packed samples: the output of `attentionForward` over all keys. The
+   * operation replaces it with the output that includes the sinks.
    */
   readonly output: Tensor;
   /**
-   * [B, A, S], packed [A, T]: the log-sum-exp of `attentionForward`. The operation replaces it with the
-   * log-sum-exp that includes the sinks.
+   * [B, A, S], or [A, T] for packed samples: the log-sum-exp of `attentionForward`. The operation replaces it
+   * with the log-sum-exp that includes the sinks.
    */
   readonly logSumExp: Tensor;
   /** [A], of any floating dtype: the score of each head's sink. Default: 0 for all heads. */
@@ -22,9 +22,10 @@ export interface AttentionSinkForwardOptions {
 }
 
 /**
- * Adds a sink to the softmax of every query (Xiao et al. 2023; OpenAI 2025, "gpt-oss"). A sink is a key that
- * all queries see. Its score is a parameter of the head, and its value is 0, so that a query can attend to no
- * real key. The operation works in place. If results for different keys are merged, call it after the merge.
+ * Adds a sink to the softmax of every query (Xiao et al. 2023; OpenAI 2025, "gpt-oss"). A sink is a key to
+ * which all queries attend. Its score is a parameter of the head, and its value is 0, so that a query can
+ * attend to no real key. The operation works in place. If results for different keys are merged, call it
+ * after the merge.
  *
  * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` if the tensors do not fit each other
  */
@@ -42,9 +43,12 @@ export const attentionSinkForward = checkedOperation(
 export interface AttentionSinkBackwardOptions {
   /** [A] float32 (float64 if the operands are float64). The call adds to it. */
   readonly sinksGradient: Tensor;
-  /** [B, A, S], packed [A, T]: `attentionRowSums` of the output with sinks and this output's gradient. */
+  /**
+   * [B, A, S], or [A, T] for packed samples: `attentionRowSums` of the output with sinks and this output's
+   * gradient.
+   */
   readonly rowSums: Tensor;
-  /** [B, A, S], packed [A, T]: the log-sum-exp with sinks. */
+  /** [B, A, S], or [A, T] for packed samples: the log-sum-exp with sinks. */
   readonly logSumExp: Tensor;
   /** [A] */
   readonly sinks: Tensor;

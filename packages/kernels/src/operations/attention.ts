@@ -16,8 +16,8 @@ export interface AttentionOptions {
   /** The factor of the scores, above 0. Default: 1 / sqrt(D). */
   readonly scale?: number;
   /**
-   * The cap c of the scores: a score s becomes `c * tanh(s / c)` before masks and softmax, so that it stays
-   * between -c and c (Gemma Team 2024, "Gemma 2"). Default: no cap. Not supported on device cuda.
+   * The soft cap c of the scores: a score s becomes `c * tanh(s / c)` before masks and softmax, so that it
+   * stays between -c and c (Gemma Team 2024, "Gemma 2"). Default: no soft cap. Not supported on device cuda.
    */
   readonly softCap?: number | undefined;
   readonly dropout?: AttentionDropout | undefined;
@@ -42,33 +42,35 @@ export interface AttentionDropout {
 
 export interface AttentionForwardOptions extends AttentionOptions {
   /**
-   * [S, B, A, E], packed [T, A, E]; 0 if a query sees no key. May be float32 although the operands have 16
-   * bits, so that results that are later merged with results for different keys (see `mergeAttention`) are
-   * rounded only once.
+   * [S, B, A, E], or [T, A, E] for packed samples; 0 if a query attends to no key. May be float32 although
+   * the operands have 16 bits, so that results that are later merged with results for different keys (see
+   * `mergeAttention`) are rounded only once.
    */
   readonly output: Tensor;
   /**
-   * [B, A, S], packed [A, T], float32 (float64 for float64 inputs): the log of the softmax's denominator, or
-   * -1e30 if a query sees no key. Only the backward pass needs it.
+   * [B, A, S], or [A, T] for packed samples, float32 (float64 for float64 inputs): the log of the softmax's
+   * denominator, or -1e30 if a query attends to no key. Only the backward pass needs it.
    */
   readonly logSumExp?: Tensor | undefined;
   /**
-   * [A], of the dtype of `logSumExp`: raised to each head's highest score, over all queries and the keys that
-   * they see. Not supported on device cuda.
+   * [A], of the dtype of `logSumExp`: raised to each head's highest score, over all queries and the keys to
+   * which they attend. Not supported on device cuda.
    */
   readonly highestScores?: Tensor | undefined;
   /**
-   * [S, B, A, D] or [S, B, G, R, D], packed [T, A, D] or [T, G, R, D]. `query`, `key` and `value` may be
-   * strided views with contiguous heads.
+   * [S, B, A, D] or [S, B, G, R, D], or [T, A, D] or [T, G, R, D] for packed samples. `query`, `key` and
+   * `value` may be strided views with contiguous heads.
    */
   readonly query: Tensor;
-  /** [K, B, G, D], packed [T, G, D] */
+  /** [K, B, G, D], or [T, G, D] for packed samples */
   readonly key: Tensor;
-  /** [K, B, G, E], packed [T, G, E] */
+  /** [K, B, G, E], or [T, G, E] for packed samples */
   readonly value: Tensor;
 }
 
-/** Returns the operands that forward and backward share. `query` determines the default scale. */
+/**
+ * Returns the operands that the forward and backward operations share. `query` determines the default scale.
+ */
 function commonOperands(operation: string, query: Tensor, options: AttentionOptions): Operands {
   checkVisibility(operation, options);
   const { visibility = {}, scale, softCap, dropout } = options;
@@ -99,8 +101,9 @@ function outputOfAttention({
 }
 
 /**
- * output = dropout(softmax(cap(scale q k^T) + mask)) v, without ever storing an S x K matrix (FlashAttention,
- * Dao et al. 2022; Dao 2023). `splitProjection` returns the parts of a packed projection.
+ * output = dropout(softmax(cap(scale * q @ k^T) + mask)) @ v, where cap is the soft cap. Never stores an S x
+ * K matrix (FlashAttention, Dao et al. 2022; Dao 2023). `splitProjection` returns the parts of a packed
+ * projection.
  *
  * @throws UsageError MTL_SHAPE and MTL_ARGUMENT for operands that do not fit each other
  * @throws KernelError MTL_UNSUPPORTED on device cuda if E is not D, and for a soft cap and `highestScores`
@@ -127,16 +130,17 @@ export interface AttentionBackwardOptions extends AttentionOptions {
    * True to add to the gradients, which must then be float32 (float64 for float64 operands). Default: false.
    */
   readonly accumulate?: boolean;
-  /** [S, B, A, E], packed [T, A, E] */
+  /** [S, B, A, E], or [T, A, E] for packed samples */
   readonly outputGradient: Tensor;
   /**
-   * [B, A, S], packed [A, T]: `attentionRowSums` of output and outputGradient. If `rowSums` and `logSumExp`
-   * are over all keys, each of several calls may compute with some of the keys and values. The sum of their
-   * gradients is the complete gradient.
+   * [B, A, S], or [A, T] for packed samples: `attentionRowSums` of output and outputGradient. If `rowSums`
+   * and `logSumExp` are over all keys, each of several calls may compute with some of the keys and values.
+   * The sum of their gradients is the complete gradient.
    */
   readonly rowSums: Tensor;
   /**
-   * The value that the forward call has computed. `query`, `key` and `value` must also be the forward call's.
+   * The log-sum-exp that the forward call computed. `query`, `key` and `value` must be the same as in the
+   * forward call.
    */
   readonly logSumExp: Tensor;
   readonly query: Tensor;
@@ -174,14 +178,14 @@ export const attentionBackward = checkedOperation(
  * values, and T the number of rows of packed samples.
  */
 export interface AttentionRowSumsOptions {
-  /** [B, A, S], packed [A, T], float32 (float64 for float64 operands). */
+  /** [B, A, S], or [A, T] for packed samples, float32 (float64 for float64 operands). */
   readonly rowSums: Tensor;
   /**
-   * [S, B, A, E], packed [T, A, E]: the output of `attentionForward`, in float32 or in the dtype of
-   * `outputGradient`.
+   * [S, B, A, E], or [T, A, E] for packed samples: the output of `attentionForward`, in float32 or in the
+   * dtype of `outputGradient`.
    */
   readonly output: Tensor;
-  /** [S, B, A, E], packed [T, A, E], like `output`. */
+  /** [S, B, A, E], or [T, A, E] for packed samples, like `output`. */
   readonly outputGradient: Tensor;
 }
 
@@ -210,27 +214,26 @@ export const attentionRowSums = returningOperation<AttentionRowSumsOptions, 'row
  */
 export interface MergeAttentionOptions {
   /**
-   * [S, B, A, E], packed [T, A, E], float32 (float64 on device `reference`): the output over the keys that
-   * are already merged. It becomes the output over these keys and the part's keys.
+   * [S, B, A, E], or [T, A, E] for packed samples, float32 (float64 on device `reference`): the output over
+   * the keys that are already merged. It becomes the output over these keys and the part's keys.
    */
   readonly output: Tensor;
   /**
-   * [B, A, S], packed [A, T]: the logSumExp over the keys that are already merged. It becomes the logSumExp
-   * over these keys and the part's keys. `logSumExp` and `partLogSumExp` may be strided views whose last
-   * dimension is contiguous.
+   * [B, A, S], or [A, T] for packed samples: the logSumExp over the keys that are already merged. It becomes
+   * the logSumExp over these keys and the part's keys. `logSumExp` and `partLogSumExp` may be strided views
+   * whose last dimension is contiguous.
    */
   readonly logSumExp: Tensor;
   /** The output of the same queries over the part's keys, of the same shape as `output`. */
   readonly partOutput: Tensor;
-  /** [B, A, S], packed [A, T], like `logSumExp`. */
+  /** [B, A, S], or [A, T] for packed samples, like `logSumExp`. */
   readonly partLogSumExp: Tensor;
 }
 
 /**
  * Merges two results of `attentionForward` for the same queries over different keys, in place. The merged
  * results are over all these keys (ring attention, Liu et al. 2023). If a query has no keys in one result,
- * its
- * merged result has the same bits as the second result.
+ * its merged result has the same bits as the second result.
  *
  * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit each other, and for outputs that
  *   share memory with the part

@@ -16,8 +16,8 @@ export interface VocabularyColumns {
    */
   readonly numColumns: number;
   /**
-   * The cap c of the logits: a logit x enters the softmax as `c * tanh(x / c)` (Gemma Team 2024, "Gemma 2"),
-   * and the statistics use the capped logits. Default: no cap. Not supported on device cuda.
+   * The soft cap c of the logits: a logit x enters the softmax as `c * tanh(x / c)` (Gemma Team 2024, "Gemma
+   * 2"), and the statistics use the soft-capped logits. Default: no soft cap. Not supported on device cuda.
    */
   readonly softCap?: number | undefined;
 }
@@ -42,8 +42,8 @@ const statisticsOfRows = ({
   declareStatistics(logits, [labels.size]);
 
 /**
- * Computes each row's statistics that the loss needs. If the vocabulary is sharded, the statistics must be
- * reduced over the ranks before `crossEntropyBackward`.
+ * Computes, for each row, the statistics that the loss needs. If the vocabulary is sharded, the statistics
+ * must be reduced over the ranks before `crossEntropyBackward`.
  */
 export const crossEntropyStatistics = returningOperation<
   CrossEntropyStatisticsOptions,
@@ -115,14 +115,14 @@ export interface CrossEntropyBackwardOptions extends VocabularyColumns {
    */
   readonly weights: Tensor;
   /**
-   * The number of columns over all ranks. Labels must be smaller. Default: the end of this rank's real
+   * The number of columns over all ranks. Labels must be below it. Default: the end of this rank's real
    * columns.
    */
   readonly vocabularySize?: number | undefined;
   /**
-   * Rows with this label have no loss and no gradient, whatever their weight, as in PyTorch. To get the mean
-   * over the remaining rows, give each of these rows a weight of 1 divided by their count. Default: no label
-   * is ignored.
+   * Rows with this label have no loss and no gradient, regardless of their weight, as in PyTorch. To get the
+   * mean over the remaining rows, give each of these rows a weight of 1 divided by their count. Default: no
+   * label is ignored.
    */
   readonly ignoreIndex?: number | undefined;
   /** The index of row 0 in error messages, if these rows are a chunk of a larger tensor. Default: 0. */

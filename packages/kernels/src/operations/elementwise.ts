@@ -10,12 +10,10 @@ export interface CastOptions {
 
 /**
  * output = input, rounded to nearest in output's floating-point dtype. If both dtypes are the same, the
- * result
- * is a copy. Either tensor may be a strided view with a contiguous last dimension; both must then have the
- * same
- * shape. If `output` is omitted, `dtype` is the dtype of the new tensor.
+ * result is a copy. Either tensor may be a strided view with a contiguous last dimension; both must then have
+ * the same shape. If `output` is omitted, `dtype` is the dtype of the new tensor.
  *
- * @throws KernelError `MTL_ARGUMENT` for tensors of different sizes, `MTL_SHAPE` or `MTL_DTYPE` for further
+ * @throws KernelError `MTL_ARGUMENT` for tensors of different sizes, `MTL_SHAPE` or `MTL_DTYPE` for all other
  *   tensors that do not fit each other
  */
 export const cast = returningOperation<CastOptions, 'output', { readonly dtype: DType }>(

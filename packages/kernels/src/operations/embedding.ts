@@ -14,7 +14,7 @@ export interface EmbeddingForwardOptions {
   readonly firstRow?: number;
   /**
    * The number of valid ids over all ranks. If the complete table ends with padding, it is smaller than the
-   * table's number of rows. Default: up to the last row of this table.
+   * table's number of rows. Default: all ids up to the last row of this table.
    */
   readonly numRows?: number | undefined;
   /** True to add to `output`. For example, two calls compute the sum of token and position embeddings. */

@@ -7,7 +7,7 @@ export interface GroupByExpertOptions {
   readonly offsets: Tensor;
   /** `[T, k]` int32: the grouped row of each slot, or -1 if the slot was dropped */
   readonly positions: Tensor;
-  /** `[T k]` int32: the slot `t k + slot` of each grouped row, -1 after the last row */
+  /** `[T * k]` int32: the slot `t * k + slot` of each grouped row, -1 after the last row */
   readonly sources: Tensor;
   /** `[T, k]` int32: the expert of each slot, or -1 if the slot was dropped */
   readonly experts: Tensor;
@@ -80,7 +80,7 @@ export interface PermuteRowsOptions {
   readonly output: Tensor;
   /** `[..., H]` of T rows */
   readonly input: Tensor;
-  /** `[R]` int32, from `groupByExpert`: the slot `t topK + slot` of each row, or -1 */
+  /** `[R]` int32, from `groupByExpert`: the slot `t * topK + slot` of each row, or -1 */
   readonly sources: Tensor;
   readonly topK: number;
 }

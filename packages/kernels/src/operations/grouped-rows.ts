@@ -18,9 +18,9 @@ export interface GroupedMatmulOptions {
 }
 
 /**
- * output[r] = input[r] op(weights[g]) for the rows r of group g; rows after the last group become zeros. An
- * element has the same bits however the rows are grouped and whatever the number of threads. FLOPs are
- * counted as if all rows were in a group.
+ * output[r] = input[r] @ op(weights[g]) for the rows r of group g, where op transposes if `transposeWeights`
+ * is true; rows after the last group become zeros. An element's bits do not depend on how the rows are
+ * grouped or on the number of threads. FLOPs are counted as if all rows were in a group.
  *
  * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit each other, `MTL_INDEX` for
  * invalid offsets
@@ -53,7 +53,7 @@ export interface GroupedWeightGradientOptions {
 }
 
 /**
- * weightGradient[g] = sum over the rows r of group g of outputGradient[r]^T input[r], in float32.
+ * weightGradient[g] = sum over the rows r of group g of outputGradient[r]^T @ input[r], in float32.
  *
  * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit each other, `MTL_INDEX` for
  * invalid offsets
@@ -159,8 +159,8 @@ export const groupedBiasBackward = returningOperation<GroupedBiasBackwardOptions
 
 /**
  * The activation function between an expert's two matmuls. `swiglu`: silu(gate) * value; `clampedQuickGeglu`:
- * gate * sigmoid(1.702 gate) * value (OpenAI 2025, gpt-oss). For both, the input consists of F gates followed
- * by F values.
+ * gate * sigmoid(1.702 * gate) * value (OpenAI 2025, gpt-oss). For both, the input consists of F gates
+ * followed by F values.
  */
 export type ExpertActivation = 'swiglu' | 'geluTanh' | 'geluErf' | 'squaredRelu' | 'clampedQuickGeglu';
 

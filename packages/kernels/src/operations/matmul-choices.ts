@@ -29,7 +29,7 @@ export type ChoosingDevice = Extract<Device, 'cpu' | 'cuda'>;
 
 /**
  * The operations that have choices. On device `cuda`, cuBLASLt computes these operations completely or in
- * part. Device `cpu` runs only `matmul`; native code composes the remaining operations from it.
+ * part. Device `cpu` runs only `matmul`; native code composes the other operations from it.
  */
 const matmulOperations: readonly string[] = [
   'matmul',
@@ -69,9 +69,9 @@ export class MatmulCalls implements Iterable<MatmulCall> {
 
 /**
  * The algorithms for matmuls: maps a problem's name to its algorithm, both as strings. On device `cuda`, a
- * problem consists of sizes, types, alignments and fusion. Its algorithm is cuBLASLt's, and is valid only for
- * a certain GPU, driver and version of cuBLASLt. On device `cpu`, a problem consists of types, sizes and
- * transposed operands, and its algorithm is a `MatmulKernel`.
+ * problem consists of sizes, types, alignments and fusion. Its algorithm is one of cuBLASLt's algorithms, and
+ * is valid only for a certain GPU, driver and version of cuBLASLt. On device `cpu`, a problem consists of
+ * types, sizes and transposed operands, and its algorithm is a `MatmulKernel`.
  */
 export type MatmulChoices = Readonly<Record<string, string>>;
 
@@ -94,14 +94,11 @@ interface MatmulChoiceOptions {
 
 /**
  * Makes a device's matmuls use the given algorithms from now on. Every problem without a choice uses
- * cuBLASLt's
- * first algorithm on `cuda`, and the table of measurements on `cpu`. A matmul throws `MTL_MATMUL_CHOICES` if
- * the
- * chosen algorithm cannot compute it.
+ * cuBLASLt's first algorithm on `cuda`, and the table of measurements on `cpu`. A matmul throws
+ * `MTL_MATMUL_CHOICES` if the chosen algorithm cannot compute it.
  *
  * @throws KernelError `MTL_MATMUL_CHOICES` for a string that is not a choice; `MTL_DEVICE` unless the device
- * is
- *   open; `MTL_CAPTURE` while a graph is being recorded
+ *   is open; `MTL_CAPTURE` while a graph is being recorded
  */
 export function useMatmulChoices(choices: MatmulChoices, { device }: MatmulChoiceOptions): void {
   callNative(() => addon().setMatmulChoices(deviceNumber(device), formatChoices(choices), false));

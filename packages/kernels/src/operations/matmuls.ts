@@ -34,10 +34,9 @@ function outputOfMatmul(inputs: Omit<MatmulOptions, 'output'>): Required<TensorO
 }
 
 /**
- * output = op(left) op(right) + bias. If `right` has two dimensions, the leading dimensions of `left` are
- * folded
- * into rows. If `left` is transposed and the output has two dimensions, the matmul sums over the leading
- * dimensions. An example is a weight gradient:
+ * output = op(left) @ op(right) + bias, where op transposes an operand if the options request it. If `right`
+ * has two dimensions, the leading dimensions of `left` are folded into rows. If `left` is transposed and the
+ * output has two dimensions, the matmul sums over the leading dimensions. An example is a weight gradient:
  * `matmul({ output: dW, left: dY, right: X, transposeLeft: true, accumulate: true })`.
  *
  * If `output` is omitted, the call returns a new tensor [..., M, N] with the inputs' dtype and the leading
@@ -85,8 +84,8 @@ function outputOfLinear({
 }
 
 /**
- * preactivation = input weight^T + bias; output = gelu(preactivation). If the device's matmuls support it, a
- * single pass computes both.
+ * preactivation = input @ weight^T + bias; output = gelu(preactivation). If the device's matmuls support it,
+ * a single pass over memory computes both.
  */
 export const linearGeluForward = returningOperation<LinearGeluForwardOptions, 'output' | 'preactivation'>(
   'linearGeluForward',
@@ -110,8 +109,8 @@ export interface LinearGeluBackwardOptions {
 }
 
 /**
- * inputGradient = (outputGradient weight) * gelu'(preactivation). If the device's matmuls support it, this
- * takes a single pass.
+ * inputGradient = (outputGradient @ weight) * gelu'(preactivation). If the device's matmuls support it, a
+ * single pass over memory computes this.
  */
 export const linearGeluBackward = returningOperation<LinearGeluBackwardOptions, 'inputGradient'>(
   'linearGeluBackward',
@@ -137,7 +136,8 @@ export interface LinearResidualForwardOptions {
 }
 
 /**
- * output = residual + input weight^T + bias. If the device's matmuls support it, this takes a single pass.
+ * output = residual + input @ weight^T + bias. If the device's matmuls support it, a single pass over memory
+ * computes this.
  */
 export const linearResidualForward = returningOperation<LinearResidualForwardOptions, 'output'>(
   'linearResidualForward',
@@ -160,8 +160,8 @@ export interface LinearWeightGradientOptions {
 }
 
 /**
- * weightGradient += outputGradient^T input; biasGradient += column sums of outputGradient. If the device's
- * matmuls support it, a single pass computes both.
+ * weightGradient += outputGradient^T @ input; biasGradient += column sums of outputGradient. If the device's
+ * matmuls support it, a single pass over memory computes both.
  */
 export const linearWeightGradient = checkedOperation(
   'linearWeightGradient',

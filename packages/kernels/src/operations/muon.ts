@@ -35,7 +35,7 @@ export interface MuonNormalizeOptions {
   readonly input: Tensor;
   /** [1] float64: the sum of the squares of `input`. */
   readonly squares: Tensor;
-  /** The smallest norm. A smaller norm is replaced by it. */
+  /** The lower limit of the norm: a smaller norm is replaced by `epsilon`. */
   readonly epsilon: number;
 }
 
@@ -65,7 +65,7 @@ export interface MuonPolynomialOptions {
   readonly quadratic: number;
 }
 
-/** output = constant I + linear A + quadratic A A, the factor in a Newton-Schulz step. */
+/** output = constant * I + linear * A + quadratic * A @ A, which is the factor in a Newton-Schulz step. */
 export const muonPolynomial = returningOperation<MuonPolynomialOptions, 'output'>(
   'muonPolynomial',
   { output: ({ gram }) => like(gram) },

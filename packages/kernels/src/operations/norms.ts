@@ -47,7 +47,7 @@ export interface LayerNormBackwardOptions {
   /** [H] float32. The call adds to it. */
   readonly biasGradient?: Tensor | undefined;
   readonly outputGradient: Tensor;
-  /** The forward call's input; `mean` and `rstd` are also the forward call's. */
+  /** The forward call's input. `mean` and `rstd` are outputs of the same call. */
   readonly input: Tensor;
   readonly mean: Tensor;
   readonly rstd: Tensor;
@@ -104,8 +104,7 @@ export interface RmsNormForwardOptions {
  * and H is the head size.
  *
  * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit each other, and for a strided
- * view
- *   whose last dimension is not contiguous
+ *   view whose last dimension is not contiguous
  */
 export const rmsNormForward = returningOperation<RmsNormForwardOptions, 'output' | 'rstd'>(
   'rmsNormForward',
@@ -145,14 +144,11 @@ export interface RmsNormBackwardOptions {
 
 /**
  * Computes the gradients of RMSNorm. Omitted gradients cost nothing, so that the backward pass can be split
- * into
- * separate calls for the input's and the weight's gradient. All tensors of shape [..., H] may be strided
- * views
- * with a contiguous last dimension.
+ * into separate calls for the input's and the weight's gradient. All tensors of shape [..., H] may be
+ * strided views with a contiguous last dimension.
  *
  * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit each other, `MTL_ARGUMENT` if
- * both
- *   gradients are omitted
+ *   both gradients are omitted
  */
 export const rmsNormBackward = checkedOperation(
   'rmsNormBackward',

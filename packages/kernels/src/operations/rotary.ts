@@ -31,7 +31,7 @@ export interface RotaryEmbeddingOptions {
 
 /**
  * Rotary position embedding (RoPE, Su et al. 2021): the pair (a, b) of a head at position p becomes
- * (a cos - b sin, a sin + b cos), with the angle from row p of the table.
+ * (a * cos - b * sin, a * sin + b * cos), with the angle from row p of the table.
  *
  * @throws KernelError `MTL_SHAPE` or `MTL_DTYPE` for tensors that do not fit each other, `MTL_INDEX` for a
  *   position beyond the table
@@ -48,7 +48,10 @@ export const rotaryEmbedding = returningOperation<RotaryEmbeddingOptions, 'outpu
 export interface RotaryFrequenciesOptions {
   /** R: how many elements of a head are rotated. Must be even. */
   readonly rotarySize: number;
-  /** The base of the frequencies, above 0 (see `rotaryFrequencies`): originally 10000, in Llama 3 500000. */
+  /**
+   * The base of the frequencies, above 0 (see `rotaryFrequencies`). It was originally 10000, and is 500000 in
+   * Llama 3.
+   */
   readonly base: number;
   readonly scaling?: RotaryScaling | undefined;
 }
@@ -65,7 +68,7 @@ const round = Math.fround;
  * Returns the frequencies of the R / 2 pairs, in float32. A frequency is the angle by which its pair turns
  * from one position to the next: base^(-2i / R) for pair i, which is then scaled.
  *
- * @throws UsageError `MTL_ARGUMENT` for an odd size, and for numbers that are not positive
+ * @throws UsageError `MTL_ARGUMENT` for an odd size, and for options that are not positive
  */
 export const rotaryFrequencies = checkedOperation(
   'rotaryFrequencies',
@@ -92,7 +95,7 @@ export const rotaryFrequencies = checkedOperation(
  * R / 2 angles p * frequency, followed by their sines, all multiplied by YaRN's concentration. Angles are
  * rounded to float32, as in PyTorch models. The caller must dispose of the tensor.
  *
- * @throws UsageError `MTL_ARGUMENT` for numbers out of range (see `rotaryFrequencies`)
+ * @throws UsageError `MTL_ARGUMENT` for options out of range (see `rotaryFrequencies`)
  */
 export const rotaryTable = checkedOperation('rotaryTable', (options: RotaryTableOptions): Tensor => {
   const { numPositions, rotarySize, device = 'cpu' } = options;
@@ -117,7 +120,7 @@ export const rotaryTable = checkedOperation('rotaryTable', (options: RotaryTable
   return Tensor.from(table, { shape, dtype: 'float32', device });
 });
 
-/** A method with which a model can process more positions than in pretraining. */
+/** A method for processing more positions than in pretraining. */
 export type RotaryScaling =
   /** Divides all angles by `factor` (position interpolation, Chen et al. 2023). */
   { readonly kind: 'linear'; readonly factor: number } | Llama3Scaling | YarnScaling;
@@ -269,7 +272,7 @@ function mixedRange(
     (rotarySize * Math.log(originalPositions / (turns * 2 * Math.PI))) / (2 * Math.log(base));
   const [fast, slow] = [computeIndex(betaFast), computeIndex(betaSlow)];
   const first = Math.max(roundsRange ? Math.floor(fast) : fast, 0);
-  // as in the authors' code, the limit counts all elements and not all pairs
+  // as in the authors' code, the limit is the number of elements, not of pairs
   const last = Math.min(roundsRange ? Math.ceil(slow) : slow, rotarySize - 1);
   // if both limits are equal, the ramp becomes a step
   return { first, last: first === last ? last + 0.001 : last };

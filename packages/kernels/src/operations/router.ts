@@ -52,9 +52,8 @@ export interface RouterForwardOptions extends RouterScoreOptions {
 
 /**
  * Selects the k experts of each row and computes their weights: a softmax, or scores divided by their sum if
- * k
- * is more than 1 (DeepSeek-AI 2024, arXiv 2412.19437). Groups are ranked by the sums of their k / groupTopK
- * largest scores.
+ * k is more than 1 (DeepSeek-AI 2024, arXiv 2412.19437). Groups are ranked by the sums of their k /
+ * groupTopK largest scores.
  *
  * @param options must contain `topK`, the number k, if the outputs are omitted
  * @throws KernelError `MTL_SHAPE`, `MTL_DTYPE` or `MTL_ARGUMENT` for operands that do not fit each other,
@@ -127,7 +126,7 @@ export interface RouterStatisticsForwardOptions {
   readonly entropy: Tensor;
   /** `[..., E]` float32 (float64 on device `reference`) with T rows. Row t belongs to sequence t % N. */
   readonly logits: Tensor;
-  /** [T] float32: a row whose weight is 0 is padding and does not count; all remaining rows count once. */
+  /** [T] float32: a row whose weight is 0 is padding and does not count; all other rows count once. */
   readonly rowWeights?: Tensor | undefined;
   readonly topK: number;
   /** Scores of `sigmoid` and `sqrtsoftplus` are normalized: divided by their sum. */

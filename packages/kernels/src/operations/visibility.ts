@@ -107,8 +107,7 @@ function checkStarts(operation: string, name: string, samples: PackedQueries | u
 
 /**
  * Checks that the options which hide keys are inside `visibility`. JavaScript could pass them elsewhere,
- * where
- * they would have no effect.
+ * where they would have no effect.
  *
  * @param operation the operation's name in errors
  * @param options all options of the operation's call
@@ -142,7 +141,7 @@ export function checkVisibility(operation: string, options: object): void {
   checkStarts(operation, 'packed.queries', visibility.packed?.queries);
 }
 
-/** Returns the operands and attributes of attention that determine which keys each query sees. */
+/** Returns the operands and attributes of attention that determine to which keys each query attends. */
 export function visibilityOperands(visibility: Visibility): Operands {
   const { causal = false, windowSize, firstQuery = 0, firstKey = 0, keyStart, keyMask, packed } = visibility;
   return {

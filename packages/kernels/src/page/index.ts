@@ -4,7 +4,7 @@ import type { KernelsAddon } from '../native/kernels-addon.js';
 
 /**
  * Makes this package use the kernels that a worker of a web page has loaded. `kernels` is the result of
- * `loadKernels` from `@mtl/kernels-wasm32/load-in-page.mjs`. Must be called once, before any further function
+ * `loadKernels` from `@mtl/kernels-wasm32/load-in-page.mjs`. Must be called once, before any other function
  * of this package.
  *
  * @throws UsageError MTL_ARGUMENT if `kernels` is anything else, or if kernels are already loaded

@@ -30,8 +30,8 @@ export abstract class BertEncoderStage<
   /**
    * @param heads.isTied true if the last stage also computes with the word embedding
    * @throws ConfigurationError MTL_ATTENTION_HEADS; MTL_BLOCK_KIND; MTL_TENSOR_PARALLEL_SIZE if the heads,
-   * the
-   *   feed-forward width or the padded vocabulary cannot be sharded evenly over the tensor-parallel processes
+   *   the feed-forward width or the padded vocabulary cannot be sharded evenly over the tensor-parallel
+   *   processes
    */
   constructor(options: BertStageOptions, { isTied }: { readonly isTied: boolean }) {
     const { model, block = resolveBlocks(options.model, bertBlock(options.model)) } = options;
@@ -65,8 +65,8 @@ export abstract class BertEncoderStage<
   }
 
   /**
-   * Adds `positions` to the coordinates that passes read if this is the first stage and the model has learned
-   * position embeddings.
+   * Adds `positions` to the row coordinates that are read, if this is the first stage and the model has
+   * learned position embeddings.
    */
   protected override rowReads(call: { readonly training: boolean }): ReadonlySet<RowCoordinate> {
     const reads = super.rowReads(call);

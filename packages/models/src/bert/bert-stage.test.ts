@@ -127,7 +127,8 @@ describe.each([
     const batches = [makeBatch([3, 4, 5])];
     const expected = reference.computeGradients(batches);
     const actual = cpu.computeGradients(batches);
-    // a relative bound, as in the design's limits for layouts; float32 is rounded through two layers
+    // the bound is relative, as in the design's limits for parallel layouts; float32 rounding errors
+    // accumulate over two layers
     expect(Math.abs(actual.loss / expected.loss - 1)).toBeLessThan(2e-6);
     expectClose(actual.gradients, expected.gradients, 1e-5);
     reference.dispose();
@@ -261,7 +262,7 @@ describe('BertStage', () => {
       return { flops: countedFlops(), ...result };
     };
     const [expected, actual] = [countFlops(batch), countFlops(long)];
-    // 24 rows instead of 21, not 84; heads and attention cost the same
+    // the longer padding takes 24 rows instead of 21, but not 84; heads and attention cost the same
     expect(actual.flops / expected.flops).toBeLessThan(24 / 21);
     expect(Math.abs(actual.loss / expected.loss - 1)).toBeLessThan(2e-6);
     // matmuls of other sizes

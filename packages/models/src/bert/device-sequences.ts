@@ -62,13 +62,14 @@ export interface DeviceSequencesOptions {
   readonly own: Slice;
   /** True if this stage embeds the tokens. */
   readonly isFirst: boolean;
-  /** The row coordinates that passes read. Only these are uploaded. */
+  /** The row coordinates that the forward and backward passes read. Only these are uploaded. */
   readonly reads: ReadonlySet<RowCoordinate>;
   /** The position tables for the coordinates in `reads`. */
   readonly tables: PositionTables;
   /**
-   * Uploads the tensors for recorded passes, which are launched again with further samples. If it is defined,
-   * the attributes of operations are valid for all samples with equally many tokens and rows.
+   * Uploads the tensors for recorded forward and backward passes, which are launched again with new samples.
+   * If it is defined, the attributes of operations are valid for all samples with equally many tokens and
+   * rows.
    */
   readonly upload?: Upload | undefined;
 }
@@ -79,8 +80,7 @@ export class PlacesOfRows {
 
   /**
    * @param indices for each token of this rank, its index among all packed tokens; undefined if this rank
-   * owns
-   *   all tokens
+   *   owns all tokens
    */
   constructor(indices: Int32Array | undefined, numRows: number) {
     if (indices === undefined) return;

@@ -12,7 +12,7 @@ import {
   sequencesToDevice,
 } from './device-sequences.js';
 
-/** The micro-batch fields that every stage of a BERT needs: for the packing, and the sample numbers. */
+/** The micro-batch fields that every stage of a BERT needs: for the packing, and the sample indices. */
 export type BertBatchOutline = Pick<
   MaskedTokenBatch,
   'batchSize' | 'sequenceLength' | 'lengths' | 'sampleNumbers'
@@ -56,8 +56,7 @@ interface MaskedBatchOptions extends DeviceSequencesOptions {
  * Copies to the device the fields of a pretraining batch that this stage needs.
  *
  * @throws UsageError MTL_STAGE if a loss has no factor, or if the batch for the first or the last stage has
- * no
- *   tokens
+ *   no tokens
  */
 export function maskedBatchToDevice(
   batch: MaskedStageBatch,
@@ -129,8 +128,8 @@ function ownMasked(
     token,
     place: findPlace(position),
   })).filter(({ token, place }) => place !== undefined && (weights[token]! > 0 || places.areAll));
-  // a recorded pass is launched again with further batches, so it has room for the maximum number of masked
-  // tokens
+  // a recorded forward pass is launched again with new batches, so it has room for the maximum number of
+  // masked tokens
   const step = upload === undefined ? Math.ceil(room / 8) : room;
   const size = Math.min(room, step * Math.max(1, Math.ceil(own.length / step)));
   const result = {

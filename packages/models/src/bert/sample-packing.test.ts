@@ -41,7 +41,7 @@ describe('numPackedRows', () => {
     const padded = batchSize * sequenceLength;
     const rows = new Set<number>();
     for (let tokens = batchSize; tokens <= padded; tokens++) {
-      // all samples have the same length, but the first sample also gets the remainder
+      // all samples have the same length, but the first sample also gets the remaining tokens
       const lengths = new Int32Array(batchSize).fill(Math.floor(tokens / batchSize));
       lengths[0]! += tokens % batchSize;
       rows.add(numPackedRows({ batchSize, sequenceLength, lengths }, 1));

@@ -17,8 +17,8 @@ import type { DeviceTaskBatch, TaskTargets } from './task-batch-to-device.js';
 interface TaskHeadCall {
   readonly batch: DeviceTaskBatch;
   /**
-   * Returns the hidden states [n, 1, H] of packed tokens after the last layer norm. `indices` contains the n
-   * tokens' flat indices into [S, R].
+   * Returns the hidden states [n, 1, H] of n packed tokens after the last layer norm. `indices` contains the
+   * tokens' indices among the packed tokens.
    */
   rows(indices: Variable): Variable;
   /** Applies hidden dropout to [1, R, H]. */

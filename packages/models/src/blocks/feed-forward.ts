@@ -121,7 +121,7 @@ export interface FeedForwardActivation {
   readonly numParts?: number | undefined;
   /**
    * Applies the first layer and the activation function to [S, B, H]. Returns this rank's features, [S, B, F
-   * / t].
+   * / t], where t is the tensor-parallel size.
    */
   apply(tape: Tape, first: FirstLayer): Variable;
 }

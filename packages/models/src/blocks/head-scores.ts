@@ -22,8 +22,8 @@ interface HeadScoresOptions {
 
 /**
  * Records the highest attention score of each of this rank's heads in a layer, and scales the weights of
- * queries and keys (QK-clip). Recomputed passes do not change the recorded scores, because their values are
- * the same.
+ * queries and keys (QK-clip). Recomputed forward passes do not change the recorded scores, because they
+ * compute the same scores.
  */
 export class HeadScores {
   /** Global index of the layer. */
@@ -49,7 +49,10 @@ export class HeadScores {
     return this.#isWatched ? this.#tensor : undefined;
   }
 
-  /** Starts to record the highest scores in the passes that follow, initially -infinity. */
+  /**
+   * Starts to record the highest scores in the forward passes that follow. Each recorded score is initially
+   * -infinity.
+   */
   watch(): void {
     const size = this.heads.end - this.heads.start;
     this.#tensor ??= Tensor.empty({ shape: [size], dtype: 'float32', device: this.#options.device });
@@ -71,8 +74,8 @@ export class HeadScores {
    * Returns slices of the projection's weight and bias, each with a factor by which the caller must multiply
    * it so that the scores of query head h are multiplied by factors[h]. The head's query is scaled by
    * factors[h]^alpha. A group's key is scaled by f^(1 - alpha), where f is the smallest factor of the group's
-   * heads, so the remaining heads of the group get smaller scores than requested. With one head per group,
-   * this is QK-clip (Kimi Team 2025, "Kimi K2").
+   * heads, so the other heads of the group get smaller scores than requested. With one head per group, this
+   * is QK-clip (Kimi Team 2025, "Kimi K2").
    *
    * @param factors the factors of this rank's heads, above 0 and at most 1
    */

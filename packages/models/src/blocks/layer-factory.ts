@@ -95,7 +95,7 @@ export class LayerFactory {
 
   /**
    * Returns a factory for layers whose input rows are gathered and replicated. The gradients of their
-   * parameters are never partial sums, even if the remaining layers shard the sequence.
+   * parameters are never partial sums, even if the other layers shard the sequence.
    */
   onGatheredRows(): LayerFactory {
     return new LayerFactory({ ...this.#options, tensorParallel: this.sharding });

@@ -11,7 +11,7 @@ export interface LayerFactoryOptions {
   readonly expertParallel?: ExpertParallel | undefined;
   /**
    * Low-rank adapters for the linear layers of blocks. If they are given, only the adapters are trained, and
-   * all remaining parameters are frozen. Default: none.
+   * all other parameters are frozen. Default: none.
    */
   readonly lora?: LoraSpecification | undefined;
   /** The device on which layers compute. Default: cpu. */

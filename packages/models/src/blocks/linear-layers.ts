@@ -110,7 +110,10 @@ export class ColumnLayer extends AdaptedLayer {
     });
   }
 
-  /** Computes this process's features [S, B, O / t]. The input is [S, B, I] or this process's shard of it. */
+  /**
+   * Computes this process's features [S, B, O / t], where t is the tensor-parallel size. The input is [S, B,
+   * I] or this process's shard of it.
+   */
   forward(tape: Tape, input: Variable, call: LinearCall): Variable {
     const { weight, bias } = this;
     const adapters = this.layerAdapters.in(call);
@@ -158,7 +161,7 @@ export class RowLayer extends AdaptedLayer {
 
   /**
    * Computes residual + dropout(output), [S, B, O] or this process's shard of it, from the features [S, B, I
-   * / t].
+   * / t], where t is the tensor-parallel size.
    */
   forward(
     tape: Tape,

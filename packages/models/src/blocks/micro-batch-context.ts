@@ -7,7 +7,7 @@ import type { RowCoordinates } from './row-coordinates.js';
 import type { SequencePartition } from './sequence-partition.js';
 import type { LayerLosses } from './stage-losses.js';
 
-/** A call of attention. It contains this rank's heads; the keys are a micro-batch's or a cache's. */
+/** A call of attention. It contains this rank's heads. The keys come from a micro-batch or from a cache. */
 export interface AttendCall extends Heads<Variable> {
   /** Global index of the layer. */
   readonly layer: number;
@@ -15,7 +15,7 @@ export interface AttendCall extends Heads<Variable> {
   readonly headOffset: number;
   /** How many earlier positions a query can attend to. Undefined means all. */
   readonly windowSize?: number | undefined;
-  /** The cap c: an attention score s becomes `c * tanh(s / c)`. Default: no cap. */
+  /** The soft cap c: an attention score s becomes `c * tanh(s / c)`. Default: no soft cap. */
   readonly softCap?: number | undefined;
   /**
    * float32 [A]: the highest score of each head so far, which the call updates. Generation does not change
@@ -37,8 +37,8 @@ export interface DropoutSite {
 /** The properties of a micro-batch that a block's sublayers read. */
 export interface MicroBatchContext extends EarlierSharding {
   /**
-   * Computes softmax(q k^T / sqrt(D)) v over the keys that each query sees: [S, B, A * E]. In training, the
-   * keys are the micro-batch's; in generation, a cache's.
+   * Computes softmax(q @ k^T / sqrt(D)) @ v over the keys to which each query attends: [S, B, A * E]. In
+   * training, the keys come from the micro-batch; in generation, from a cache.
    */
   attend(tape: Tape, call: AttendCall): Variable;
   /** Returns the dropout of hidden states [S, B, ...] at a site; undefined if nothing is dropped. */
@@ -63,7 +63,10 @@ export interface MicroBatchContext extends EarlierSharding {
   readonly losses: LayerLosses | undefined;
   /** The state that routers keep during a micro-batch; undefined in generation. */
   readonly routing?: RoutingOfMicroBatch | undefined;
-  /** The modules inside layers that are recomputed in the backward pass. Default: none. */
+  /**
+   * The recomputed modules: parts of layers whose activations are computed again in the backward pass.
+   * Default: none.
+   */
   readonly recomputed?: readonly RecomputableModule[] | undefined;
   /**
    * How layers are sharded in this call. Evaluation and generation do not shard the sequence, even if

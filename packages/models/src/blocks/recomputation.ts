@@ -2,9 +2,9 @@ import { recompute, type Tape, type Variable } from '@mtl/autograd';
 
 /**
  * The modules that the recomputation granularity `selective` can recompute, with Megatron-LM's names. `moe`:
- * a mixture of experts except its router's choice; `moe_act`: the activations of experts; `shared_experts`:
- * the shared experts; `core_attn`: attention between its projections. Attention never keeps its scores, and
- * the activations of experts are always recomputed.
+ * a mixture of experts except its router's expert assignment; `moe_act`: the activations of experts;
+ * `shared_experts`: the shared experts; `core_attn`: attention between its projections. Attention never keeps
+ * its scores, and the activations of experts are always recomputed.
  */
 export const recomputableModules = ['core_attn', 'moe', 'moe_act', 'shared_experts'] as const;
 

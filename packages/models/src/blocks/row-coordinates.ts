@@ -29,7 +29,7 @@ interface HostRows {
 }
 
 interface UploadRowsOptions {
-  /** The coordinates that passes read. Only these are uploaded. */
+  /** The coordinates that the forward and backward passes read. Only these are uploaded. */
   readonly reads: ReadonlySet<RowCoordinate>;
   /** The position tables for the coordinates in `reads`. May be undefined if `reads` contains no table. */
   readonly tables?: PositionTables | undefined;
@@ -39,7 +39,7 @@ interface UploadRowsOptions {
   readonly upload?: Upload | undefined;
 }
 
-/** The row coordinates that passes read, stored on the device. */
+/** The row coordinates that the forward and backward passes read, stored on the device. */
 export class RowCoordinates {
   readonly #variables: ReadonlyMap<string, Variable>;
 

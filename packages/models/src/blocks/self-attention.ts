@@ -61,7 +61,10 @@ export interface AttentionSpecification {
   readonly windowSize?: number | undefined;
   /** Rotary position embeddings for queries and keys. Undefined means none. */
   readonly rotary?: RotarySpecification | undefined;
-  /** The cap c: an attention score s becomes `c * tanh(s / c)` before the softmax. Undefined means no cap. */
+  /**
+   * The soft cap c: an attention score s becomes `c * tanh(s / c)` before the softmax. Undefined means no
+   * soft cap.
+   */
   readonly softCap?: number | undefined;
   /**
    * Gives each head an attention sink whose score is 0 (`zero`) or trained (`trained`). Undefined means no

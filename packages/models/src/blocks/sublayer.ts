@@ -71,8 +71,8 @@ export interface Sublayer {
   /** The highest score of each head. Undefined if the sublayer is not an attention. */
   readonly scores?: HeadScores | undefined;
   /**
-   * Releases resources that are kept between passes, except parameters, which belong to their owner.
-   * Undefined if there is nothing to release.
+   * Releases resources that are kept between forward and backward passes, except parameters, which belong to
+   * their owner. Undefined if there is nothing to release.
    */
   dispose?(): void;
 }

@@ -10,7 +10,8 @@ export interface TransformerConfiguration {
   readonly numAttentionHeads: number;
   readonly maxPositionEmbeddings: number;
   /**
-   * How many real tokens there are. The embedding has further rows as padding (see `paddedVocabularySize`).
+   * How many tokens the vocabulary has, without padding. The embedding has further rows as padding (see
+   * `paddedVocabularySize`).
    */
   readonly vocabularySize: number;
   readonly makeVocabularySizeDivisibleBy: number;
@@ -83,8 +84,8 @@ export interface BlockVariants {
   /** True if linear layers have biases. */
   readonly addBiasLinear?: boolean | undefined;
   /**
-   * True if the projections to queries, keys and values have biases even when the remaining linear layers
-   * have none.
+   * True if the projections to queries, keys and values have biases even when the other linear layers have
+   * none.
    */
   readonly addQkvBias?: boolean | undefined;
   /** The kind of all norms. Absent: LayerNorm. */
@@ -116,8 +117,8 @@ export interface BlockVariants {
    */
   readonly softmaxType?: 'vanilla' | 'off-by-one' | 'learnable' | undefined;
   /**
-   * The cap c: an attention score s becomes `c * tanh(s / c)`, as in Gemma 2 (see Gemma Team 2024). Undefined
-   * means no cap.
+   * The soft cap c: an attention score s becomes `c * tanh(s / c)`, as in Gemma 2 (see Gemma Team 2024).
+   * Undefined means no soft cap.
    */
   readonly attnLogitSoftcapping?: number | undefined;
 }

@@ -40,7 +40,7 @@ interface BalancingLossesOptions {
   readonly losses: LayerLosses;
   /** The loads that `global_aux_loss` uses. */
   readonly scoredLoad?: ScoredLoad | undefined;
-  /** True if this pass counts in `scoredLoad` and `entropy`. */
+  /** True if the current forward pass counts in `scoredLoad` and `entropy`. */
   readonly countsLoads: boolean;
   /** Receives the entropies of the router's scores for this process's rows. */
   readonly entropy?: RouterEntropy | undefined;
@@ -56,10 +56,10 @@ export interface PendingLosses {
  * Starts to compute the router's losses. `finish` adds them to the layer's losses.
  *
  * The balancing loss of n rows (the rows of a sequence or of a micro-batch) is `E / (k * n^2)` times a sum
- * over experts. Each expert's term multiplies how many rows would choose the expert by score with the sum of
- * its scores over the rows. The loss is 1 if loads are even (see Switch Transformer, Fedus et al. 2021; for
- * sequences, DeepSeek-V3). The z-loss of a row is the squared log-sum-exp of its logits. Both losses are sums
- * over sequences or rows. The factor of a loss (see `LayerLosses.factor`) turns the sum into a mean.
+ * over experts. Each expert's term is how many rows would choose the expert by score, times the sum of the
+ * expert's scores over the rows. The loss is 1 if loads are even (see Switch Transformer, Fedus et al. 2021;
+ * for sequences, DeepSeek-V3). The z-loss of a row is the squared log-sum-exp of its logits. Both losses are
+ * sums over sequences or rows. The factor of a loss (see `LayerLosses.factor`) turns the sum into a mean.
  *
  * One pass over the logits computes all losses. A single all-reduce of their sums overlaps with computation
  * until `finish` is called. The losses share one gradient.

@@ -22,7 +22,7 @@ export type TokenDropPolicy = 'probs' | 'position';
 /**
  * The options for a mixture of experts in place of feed-forward networks (see Shazeer et al. 2017). Names and
  * defaults are the same as in Megatron-LM. If `numExperts` is undefined, the model has no experts and does
- * not use the remaining properties.
+ * not use the other properties.
  */
 export interface ExpertVariants {
   /** E: how many routed experts a layer has. If it is undefined, feed-forward networks are dense. */
@@ -40,7 +40,7 @@ export interface ExpertVariants {
   readonly moeRouterScoreFunction?: RouterScoreFunction | undefined;
   /**
    * True if the softmax is computed over all experts, before k experts are chosen. False, the default, if it
-   * is computed over the chosen experts only. The remaining score functions ignore this property, as in
+   * is computed over the chosen experts only. The other score functions ignore this property, as in
    * Megatron-LM.
    */
   readonly moeRouterPreSoftmax?: boolean | undefined;
@@ -53,7 +53,7 @@ export interface ExpertVariants {
   readonly moeRouterNumGroups?: number | undefined;
   readonly moeRouterGroupTopk?: number | undefined;
   /**
-   * True if each expert has a bias, which is added to its score for the choice of experts. Each step moves
+   * True if each expert has a bias, which is added to its score when experts are selected. Each step moves
    * the biases towards even loads.
    */
   readonly moeRouterEnableExpertBias?: boolean | undefined;
@@ -127,7 +127,7 @@ interface RouterSpecification {
    */
   readonly groups?: { readonly number: number; readonly topK: number } | undefined;
   /**
-   * Gives each expert a bias, which is added to its score for the choice of experts. Each step moves a bias
+   * Gives each expert a bias, which is added to its score when experts are selected. Each step moves a bias
    * by `updateRate`. Undefined means no biases.
    */
   readonly expertBias?: { readonly updateRate: number } | undefined;

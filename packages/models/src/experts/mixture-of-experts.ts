@@ -63,7 +63,7 @@ export class MixtureOfExperts implements Sublayer {
     const weights = topK * this.#experts.weightsOfExpert + (this.#shared?.weights ?? 0);
     this.matmuls = { weights, attentionFeatures: 0 };
     const { expertBias } = this.#router;
-    // when adapters are trained, all remaining parameters are frozen, including the expert biases
+    // when adapters are trained, all other parameters are frozen, including the expert biases
     const updateRate = factory.trainsAdapters ? 0 : (router.expertBias?.updateRate ?? 0);
     const scored = this.#router.scoredLoad;
     this.load = new ExpertLoad({ layer: name, numExperts, expertBias, updateRate, scored });

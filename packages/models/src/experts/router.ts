@@ -71,7 +71,8 @@ export class Router {
   }
 
   /**
-   * Returns the experts of each row. If layers are recomputed, reuses the choice that the forward pass made.
+   * Returns each row's experts and their probabilities. If layers are recomputed, reuses the experts that
+   * were selected in the forward pass.
    */
   route(tape: Tape, logits: Variable, passes: RoutingOfMicroBatch | undefined): Routing {
     const { topK, router } = this.#specification;

@@ -35,8 +35,8 @@ const leastRoom = 64;
 /**
  * The keys and values of several sequences, whose lengths may differ: [B, G, rows, D] for each layer, in the
  * compute dtype. A layer without a window has one row for each position. A layer with a window keeps the rows
- * that its next queries see, and has room for about the same number of new rows. When this room is full, the
- * window's rows are moved to the front.
+ * to which its next queries attend, and has room for about the same number of new rows. When this room is
+ * full, the window's rows are moved to the front.
  */
 export class GptKeyValueCache {
   readonly batchSize: number;
@@ -84,8 +84,7 @@ export class GptKeyValueCache {
 
   /**
    * Calls `attend` for a sequence's new tokens in a layer, in order: once for all tokens, or several times if
-   * the
-   * rows of a layer with a window have no room for all. Each call must append the keys and values of its
+   * the rows of a layer with a window have no room for all. Each call must append the keys and values of its
    * tokens.
    *
    * @param index the index of the layer, in the order of `layers`
@@ -190,7 +189,10 @@ export interface CacheRecording {
    * The model that records the step. A different model with the same parameters may compute something else.
    */
   readonly model: object;
-  /** The handles of the model's parameters. The step contains the addresses that belong to the handles. */
+  /**
+   * The handles of the model's parameters. The recorded step contains these parameters' addresses, so it is
+   * valid only as long as the handles stay the same.
+   */
   readonly parameters: readonly number[];
   /** The value of the position tables' `numReleases`. The step also contains the addresses of the tables. */
   readonly numReleases: number;

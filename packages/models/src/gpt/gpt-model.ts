@@ -21,13 +21,13 @@ export interface GptModelConfiguration
     ExpertVariants {
   readonly tieEmbeddings: boolean;
   /**
-   * The cap c: a logit x of the output head becomes `c * tanh(x / c)` (Gemma Team 2024, "Gemma 2"). If
-   * absent, there is no cap.
+   * The soft cap c: a logit x of the output head becomes `c * tanh(x / c)` (Gemma Team 2024, "Gemma 2"). If
+   * absent, there is no soft cap.
    */
   readonly finalLogitSoftcapping?: number | undefined;
 }
 
-/** Options of a GPT. Sizes are required; all remaining properties have defaults. */
+/** Options of a GPT. Sizes are required; all other properties have defaults. */
 export type GptModelOptions = Partial<GptModelConfiguration> &
   Pick<
     GptModelConfiguration,
@@ -35,9 +35,9 @@ export type GptModelOptions = Partial<GptModelConfiguration> &
   >;
 
 /**
- * Returns the configuration of a GPT. The defaults are GPT-2's (Radford et al. 2019): `ffnHiddenSize` is 4
- * times `hiddenSize`, `makeVocabularySizeDivisibleBy` 128, `layerNormEpsilon` 1e-5, `geluKind` tanh, both
- * dropouts 0.1, `initMethodStd` 0.02, and embeddings are tied.
+ * Returns the configuration of a GPT. The defaults are the values of GPT-2 (Radford et al. 2019):
+ * `ffnHiddenSize` is 4 times `hiddenSize`, `makeVocabularySizeDivisibleBy` 128, `layerNormEpsilon` 1e-5,
+ * `geluKind` tanh, both dropouts 0.1, `initMethodStd` 0.02, and embeddings are tied.
  */
 export function gptModel(options: GptModelOptions): GptModelConfiguration {
   return {

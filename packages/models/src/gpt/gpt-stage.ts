@@ -29,7 +29,7 @@ export class GptStage extends TransformerStage<StageBatch, DeviceBatch, GptModel
    * a separate weight.
    */
   readonly outputWeight: Parameter | undefined;
-  /** The cap c: a logit x of the output head becomes `c * tanh(x / c)`. */
+  /** The soft cap c: a logit x of the output head becomes `c * tanh(x / c)`. Undefined means no soft cap. */
   readonly outputSoftCap: number | undefined;
   /** True if the model has learned position embeddings. */
   readonly #hasPositionTable: boolean;
@@ -69,7 +69,7 @@ export class GptStage extends TransformerStage<StageBatch, DeviceBatch, GptModel
    * tokens is valid.
    *
    * @param input.tokens token ids, only on the first stage
-   * @param input.hidden the hidden states of the previous stage, only on the remaining stages
+   * @param input.hidden the hidden states of the previous stage, only on the other stages
    * @param input.positionIds int32 [S, B]: the positions of the tokens
    * @param input.numPositions an exclusive upper limit of all positions. Default: the model's number of
    *   positions

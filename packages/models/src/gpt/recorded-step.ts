@@ -35,7 +35,7 @@ interface StepInputs {
 export class RecordedStep {
   readonly #tensors: StepTensors;
   readonly #graph: DeviceGraph;
-  /** All tensors and the graph above, and the memory of the graph, in the order of creation. */
+  /** The tensors, the graph and the graph's memory, in the order of creation. */
   readonly #made: readonly Disposable[];
 
   /**

@@ -31,14 +31,11 @@ export interface PartitionLayersOptions {
 
 /**
  * Returns the layers of each chunk, in the order of the model. If a schedule assigns chunks round-robin,
- * entry
- * `c * p + r` of the result is chunk c on rank r. If the chunks also have equal sizes, this is the placement
- * in
- * Narayanan et al. 2021, section 2.2.2.
+ * entry `c * p + r` of the result is chunk c on rank r. If the chunks also have equal sizes, this is the
+ * placement in Narayanan et al. 2021, section 2.2.2.
  *
  * @throws ConfigurationError `MTL_PIPELINE_LAYERS` if this split is impossible. For `even`, the error names
- * the
- *   nearest possible layer counts
+ *   the nearest possible layer counts
  */
 export function partitionLayers(options: PartitionLayersOptions): readonly Slice[] {
   const { numLayers, numChunks, layout } = options;
@@ -126,7 +123,7 @@ function balancedNumbers({ numLayers, numChunks, work }: PartitionLayersOptions)
 }
 
 /**
- * A split of the first layers into the first chunks. `numbers` contains each chunk's layer count, and
+ * A split of the first layers into the first chunks. `numbers` contains the layer count of each chunk, and
  * `squares` is the sum of the squared chunk costs.
  */
 interface Split {

@@ -33,8 +33,8 @@ export class ExpertLoad {
   }
 
   /**
-   * Adds the rows of a pass, and `numChoices` choices of its router. `offsets` is int32 [E + 1]: expert e has
-   * the rows offsets[e] to offsets[e + 1] - 1.
+   * Adds the rows of a forward pass, and the `numChoices` expert assignments that its router made. `offsets`
+   * is int32 [E + 1]: expert e has the rows offsets[e] to offsets[e + 1] - 1.
    */
   add(offsets: Tensor, numChoices: number): void {
     addCounts({ counts: this.#countsOn(offsets.device), offsets });
@@ -52,8 +52,8 @@ export class ExpertLoad {
   }
 
   /**
-   * Returns how many choices the router made since the last call: k for each row, including choices beyond an
-   * expert's capacity.
+   * Returns how many expert assignments the router made since the last call: k for each row, including
+   * assignments beyond an expert's capacity.
    */
   takeChoices(): number {
     const numChoices = this.#numChoices;
@@ -109,7 +109,7 @@ export class ScoredLoad implements PrecisionState {
     return this.#tensor;
   }
 
-  /** Adds the choices for this rank's rows in a pass: float32 [N, E], for N sequences. */
+  /** Adds the expert assignments of this rank's rows in a forward pass: float32 [N, E], for N sequences. */
   add(counts: Tensor): void {
     const options = { shape: [this.#numExperts], dtype: 'float32', device: this.#device } as const;
     this.#counts ??= Tensor.zeros(options);
@@ -126,7 +126,7 @@ export class ScoredLoad implements PrecisionState {
     return counts;
   }
 
-  /** Sets the load for the next step from the choices that all ranks made in this step. */
+  /** Sets the load for the next step from the expert assignments of all ranks in this step. */
   set(counts: readonly number[]): void {
     const sum = counts.reduce((total, count) => total + count, 0);
     if (sum === 0) return;

@@ -112,7 +112,7 @@ export class RouterEntropy {
   #sum: Tensor | undefined;
   #numRows = 0;
 
-  /** Adds the entropy sums, float32 [N], of a pass over `numRows` rows. */
+  /** Adds the entropy sums, float32 [N], of a forward pass over `numRows` rows. */
   add(entropies: Tensor, numRows: number): void {
     this.#sum ??= Tensor.zeros({ shape: [1], dtype: 'float32', device: entropies.device });
     using column = entropies.reshape([entropies.size, 1]);

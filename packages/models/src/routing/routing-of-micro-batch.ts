@@ -1,6 +1,6 @@
 import type { Tensor } from '@mtl/kernels';
 
-/** A router's choice in a training forward pass. The router keeps the ownership of the tensors. */
+/** A router's expert assignment in a training forward pass. The router keeps the ownership of the tensors. */
 interface ObservedChoice {
   /** The name of the router. */
   readonly router: string;
@@ -8,7 +8,7 @@ interface ObservedChoice {
   readonly experts: Tensor;
   /** float32 [T, E] */
   readonly logits: Tensor;
-  /** int64 [B]: the global sample numbers. Row t belongs to sample `t % B`. */
+  /** int64 [B]: the global sample indices. Row t belongs to sample `t % B`. */
   readonly samples: Tensor;
   /**
    * The indices in [S, B] of the rows that this rank shares with its tensor-parallel ranks. Undefined means
@@ -17,7 +17,7 @@ interface ObservedChoice {
   readonly indices: Int32Array | undefined;
 }
 
-/** The properties of an observed choice that the router itself provides. */
+/** The properties of an `ObservedChoice` that the router itself provides. */
 export type Choice = Omit<ObservedChoice, 'samples' | 'indices'>;
 
 export type RoutingObserver = (choice: ObservedChoice) => void;
@@ -37,7 +37,7 @@ export class RoutingOfMicroBatch {
     observe = () => {},
   }: {
     readonly training: boolean;
-    /** Called with each choice in a training forward pass. By default, nothing is called. */
+    /** Called with each expert assignment in a training forward pass. By default, nothing is called. */
     readonly observe?: ((choice: Choice) => void) | undefined;
   }) {
     this.#isTraining = training;
@@ -45,14 +45,14 @@ export class RoutingOfMicroBatch {
   }
 
   /**
-   * True if routed rows count in the experts' loads. This is only so in the forward pass of training;
+   * True if routed rows count in the experts' loads. This holds only in the forward pass of training, because
    * recomputation must not count rows twice.
    */
   get countsLoads(): boolean {
     return this.#isTraining && this.#isForward;
   }
 
-  /** Keeps a router's choice for recomputation. The caller keeps the ownership of the choice. */
+  /** Keeps a router's expert assignment for recomputation. The caller keeps the ownership of `choice`. */
   keep(choice: Choice): void {
     if (!this.countsLoads) return;
     const { router, experts } = choice;

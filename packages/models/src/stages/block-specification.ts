@@ -18,7 +18,10 @@ import { attentions } from './block-kinds.js';
 /** Where the norms are: before each sublayer (`pre`), or after its residual sum (`post`). */
 export type LayerNormPlacement = 'pre' | 'post';
 
-/** The components of a model's blocks. `norms`, `attentions` and `feedForwards` contain the kinds. */
+/**
+ * The components of a model's blocks. The registries `norms`, `attentions` and `feedForwards` contain their
+ * kinds.
+ */
 export interface BlockSpecification {
   /** H */
   readonly hiddenSize: number;
@@ -78,10 +81,10 @@ export function expectNoWindows(block: BlockOfLayer, { numLayers }: { readonly n
 }
 
 /**
- * Returns the block for the layer with global index `layer`. Without further properties, this is the block of
- * GPT-2 and BERT: layer norms, self-attention and a feed-forward network with GELU, all with biases. The
- * model's properties replace these components. Rotary position embeddings are part of attention (see Llama,
- * Touvron et al. 2023; RoFormer, Su et al. 2021).
+ * Returns the block for the layer with global index `layer`. If the model sets no other properties, this is
+ * the block of GPT-2 and BERT: layer norms, self-attention and a feed-forward network with GELU, all with
+ * biases. The model's properties replace these components. Rotary position embeddings are part of attention
+ * (see Llama, Touvron et al. 2023; RoFormer, Su et al. 2021).
  *
  * @throws ConfigurationError MTL_ATTENTION_HEADS if the hidden size is not divisible by the number of heads
  */

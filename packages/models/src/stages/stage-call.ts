@@ -19,17 +19,20 @@ export interface BatchSize {
 
 /** The device fields that the micro-batches of all models have in common. */
 export interface DeviceSamples {
-  /** int64 [B]: the global sample numbers. Random masks depend on them. */
+  /** int64 [B]: the global sample indices. Random masks depend on them. */
   readonly samples: Variable;
   readonly rows: RowCoordinates;
   /** This rank's rows. They include the keys that the rows' queries can attend to. */
   readonly ownRows: OwnRows;
-  /** A string that distinguishes passes over micro-batches of equal shapes (see `LoadedBatch`). */
+  /**
+   * A string that distinguishes forward and backward passes over micro-batches of equal shapes (see
+   * `LoadedBatch`).
+   */
   readonly variant?: string | undefined;
   release(): void;
 }
 
-/** The values of a micro-batch that the layers need. */
+/** The micro-batch values that the layers need. */
 export interface StageCall<OnDevice extends DeviceSamples> {
   readonly batch: OnDevice;
   readonly positions: Positions;

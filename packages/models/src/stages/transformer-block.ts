@@ -104,7 +104,7 @@ export class TransformerBlock {
     );
   }
 
-  /** Releases the resources that sublayers keep between passes. */
+  /** Releases the resources that sublayers keep between forward and backward passes. */
   dispose(): void {
     for (const { sublayer } of this.#residuals) sublayer.dispose?.();
   }

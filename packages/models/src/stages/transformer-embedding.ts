@@ -15,13 +15,13 @@ interface TransformerEmbeddingOptions {
    * `position_embeddings`), how many rows the table has. `forward` receives ids in the same order.
    */
   readonly tables: Readonly<Record<string, number>>;
-  /** The norm for the sum. Undefined means no norm. */
+  /** The norm that is applied to the sum of the embeddings. Undefined means no norm. */
   readonly norm: NormSpecification | undefined;
   readonly factory: LayerFactory;
 }
 
 /**
- * The embedding layer of a transformer. It adds the embeddings of tokens and further ids, then applies an
+ * The embedding layer of a transformer. It adds the embeddings of tokens and of other ids, then applies an
  * optional norm.
  */
 export class TransformerEmbedding {

@@ -37,7 +37,7 @@ interface InFlightMicroBatch<OnDevice> {
   readonly tape: Tape;
   readonly loaded: LoadedMicroBatch<OnDevice>;
   readonly input: Variable | undefined;
-  /** The boundary activations. On the last stage, the result of `computeLosses`. */
+  /** The boundary activations or, on the last stage, the result of `computeLosses`. */
   readonly outputs: readonly Variable[];
 }
 
@@ -71,13 +71,13 @@ export abstract class TransformerStage<
   /** The device's position tables, which the layers read. */
   readonly positionTables: PositionTables;
   /**
-   * Receives the choices that the layers' routers make in training forward passes. If it is undefined,
-   * nothing is called.
+   * Called with the expert assignments of the layers' routers in training forward passes. If it is undefined,
+   * the assignments are not observed.
    */
   observeRouting: RoutingObserver | undefined;
   /** The names of the losses that the layers compute (see `Sublayer.losses`). */
   readonly layerLosses: ReadonlySet<string>;
-  /** The specifications for all layers of the model, including the layers of further stages. */
+  /** The specifications for all layers of the model, including the layers of other stages. */
   protected readonly blockOfLayer: BlockOfLayer;
   /**
    * The parameters of the embedding, the layers and the final norm, in the order in which `forward` uses
@@ -99,10 +99,8 @@ export abstract class TransformerStage<
 
   /**
    * @throws ConfigurationError MTL_BLOCK_KIND if a kind is not registered, or if attention has a window but
-   * no
-   *   causal mask; MTL_TENSOR_PARALLEL_SIZE if heads, feed-forward features or the padded vocabulary cannot
-   *   be
-   *   sharded evenly
+   *   no causal mask; MTL_TENSOR_PARALLEL_SIZE if heads, feed-forward features or the padded vocabulary
+   *   cannot be sharded evenly
    */
   constructor(options: TransformerStageOptions<Model>, specification: TransformerSpecification) {
     const { model, layers = { start: 0, end: model.numLayers } } = options;
@@ -211,7 +209,8 @@ export abstract class TransformerStage<
 
   /**
    * Copies a micro-batch to the device, together with its losses' factors in the total loss. With `upload`,
-   * passes over micro-batches with equal shapes and equal `variant` differ only in the uploaded tensors.
+   * forward and backward passes over micro-batches with equal shapes and equal `variant` differ only in the
+   * uploaded tensors.
    */
   protected abstract toDevice(call: ToDevice<Batch>, positions: Positions): OnDevice;
   /** Returns the first layer's input after dropout: [S, B, H] or this process's shard of it. */
@@ -247,9 +246,9 @@ export abstract class TransformerStage<
   }
 
   /**
-   * Copies a micro-batch to the device. Passes over micro-batches with equal shapes and equal `variant`
-   * differ only in the copied tensors. Random masks may also differ, because they depend on sample numbers,
-   * which are copied too.
+   * Copies a micro-batch to the device. Forward and backward passes over micro-batches with equal shapes and
+   * equal `variant` differ only in the copied tensors. Random masks may also differ, because they depend on
+   * sample indices, which are copied too.
    */
   load(
     call: Pick<StageForward<Batch>, 'batch' | 'lossFactors'>,
@@ -333,8 +332,8 @@ export abstract class TransformerStage<
   }
 
   /**
-   * Releases the resources that passes share, but no parameters: these belong to their owner. Must be called
-   * only between passes.
+   * Releases the resources that forward and backward passes share. Does not release parameters, because these
+   * belong to their owner. Must be called only between passes.
    */
   dispose(): void {
     this.positionTables.dispose();
@@ -342,7 +341,7 @@ export abstract class TransformerStage<
   }
   readonly [Symbol.dispose] = this.dispose;
 
-  /** Embeds tokens and the ids for further tables. The ids belong to this rank's positions. */
+  /** Embeds tokens and the ids for the learned tables. The ids belong to this rank's positions. */
   protected embedIds(
     tape: Tape,
     {
@@ -574,7 +573,7 @@ interface StageUnits {
 
 /**
  * Returns a stage's units. The head's unit consists of the tied parameters and all parameters outside the
- * remaining units.
+ * other units.
  */
 function stageUnits({
   embedding,

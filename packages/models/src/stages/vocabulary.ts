@@ -58,7 +58,7 @@ export const vocabularyBias = (options: Omit<VocabularyTableOptions, 'isOnFirstA
   });
 
 /**
- * Returns the sum of rows from the vocabulary's table and rows from further tables (see
+ * Returns the sum of rows from the vocabulary's table and rows from other tables (see
  * `vocabularyParallelEmbedding`).
  */
 export const vocabularyEmbedding = (
@@ -81,9 +81,9 @@ interface VocabularyLogitsOptions {
   readonly weight: Parameter;
   /** [V], sharded like the weight */
   readonly bias?: Parameter | undefined;
-  /** The cap c: a logit x becomes `c * tanh(x / c)`. Default: no cap. */
+  /** The soft cap c: a logit x becomes `c * tanh(x / c)`. Default: no soft cap. */
   readonly softCap?: number | undefined;
-  /** The number of real entries. Padded entries are omitted. */
+  /** The vocabulary size without padding. The logits of padded entries are omitted. */
   readonly vocabularySize: number;
   readonly sharding: LayerSharding;
 }
@@ -135,7 +135,10 @@ export function computeVocabularyLogits({
   scale({ output: logits, input: logits, factor: softCap });
 }
 
-/** All-gathers logits [n, V / t] to [n, vocabularySize]. Every process gets the same bits. */
+/**
+ * All-gathers logits [n, V / t] to [n, vocabularySize], where V is the padded vocabulary size and t the
+ * tensor-parallel size. Every process gets the same bits.
+ */
 function gathered(
   part: Tensor,
   { group, vocabularySize }: { group: ProcessGroup; vocabularySize: number },

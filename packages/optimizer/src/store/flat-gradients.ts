@@ -8,7 +8,7 @@ import type { SharedGradients, StoredGradients } from './stored-gradients.js';
 interface FlatGradientsOptions {
   readonly device: Device;
   readonly dtype: 'float32' | 'bfloat16';
-  /** The processes over which gradients are summed. Undefined for this process alone. */
+  /** The processes over which gradients are summed. Undefined if there is only this process. */
   readonly group: ProcessGroup | undefined;
   /** True if a rank needs the sums only for its slice of every bucket. */
   readonly isDivided: boolean;
@@ -64,7 +64,7 @@ export class FlatGradients implements StoredGradients {
     else this.#queue.finish();
   }
 
-  /** Starts to gather all buckets that contain these parameters if ranks have written only their slices. */
+  /** Starts to gather all buckets that contain `parameters`, if each rank has written only its slices. */
   share(parameters: readonly Parameter[]): SharedGradients {
     const { group, isDivided } = this.#options;
     const wanted = new Set(parameters);

@@ -79,8 +79,9 @@ export function placeBuckets(
 export const hasCopyElsewhere = ({ copiedOver }: Parameter): boolean => copiedOver.includes('pp');
 
 /**
- * Groups the parameters in order, beginning with the last. The first group may stay small. A parameter with a
- * copy on a second pipeline stage gets a separate bucket, so that its slices are the same on both stages.
+ * Groups the parameters in order, beginning with the last. The group with the first parameters may have fewer
+ * than `size` elements. A parameter with a copy on a second pipeline stage gets a separate bucket, so that
+ * its slices are the same on both stages.
  */
 function groupFromTheEnd(parameters: readonly Parameter[], size: number): Parameter[][] {
   const groups: Parameter[][] = [];
@@ -97,7 +98,7 @@ function groupFromTheEnd(parameters: readonly Parameter[], size: number): Parame
   return groups;
 }
 
-/** Divides a range into `count` equal slices. Returns the slice with this index. */
+/** Divides a range into `count` equal slices. Returns the slice with index `index`. */
 export function takeSlice({ start, end }: FlatRange, index: number, count: number): FlatRange {
   const length = (end - start) / count;
   return { start: start + index * length, end: start + (index + 1) * length };

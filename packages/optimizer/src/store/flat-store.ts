@@ -26,7 +26,7 @@ import { unitLayout, unitsWith } from './unit-layout.js';
 const defaultBucketBytes = 16 * 1024 * 1024;
 const bytesPerGradient = Float32Array.BYTES_PER_ELEMENT;
 
-/** How the ranks of a flat store divide its states. */
+/** How a flat store's ranks shard its states. */
 interface Division {
   /** True if several ranks each own a slice of every bucket. */
   readonly isDivided: boolean;
@@ -36,17 +36,15 @@ interface Division {
 
 /**
  * Keeps one flat buffer for each kind of state. Parameters are views of a buffer, in their order. The
- * optimizer
- * can thus process long ranges, and gradients are reduced in contiguous buckets.
+ * optimizer can thus process long ranges, and gradients are reduced in contiguous buckets.
  *
  *   model       the compute dtype
  *   gradients   main gradients, in float32 or bfloat16, of all elements or of the owned ranges
  *   master      the values that are trained, of the owned ranges (see `OwnedValues`)
  *
  * Frozen parameters have only their values in the compute dtype, outside of the buffers. All values always
- * stay
- * in memory. Subclasses determine which elements a rank owns, and how the ranks send these elements to each
- * other.
+ * stay in memory. Subclasses determine which elements a rank owns, and how the ranks send these elements to
+ * each other.
  */
 export abstract class FlatStore implements ParameterStore {
   readonly device: Device;
@@ -163,7 +161,8 @@ export abstract class FlatStore implements ParameterStore {
       using model = this.model(range);
       this.#ownedValues.round(values, model);
     }
-    // steps need no block as large as the float32 values of the largest parameter
+    // memory is trimmed here because steps need no block as large as the float32 values of the largest
+    // parameter
     trimMemory(this.device);
   }
 

@@ -146,7 +146,8 @@ export class FullyShardedStore implements ParameterStore {
       writeOwnedParts(this, range, values);
     }
     this.#ownedValues.refreshModel();
-    // steps need no block as large as the float32 values of the largest parameter
+    // memory is trimmed here because steps need no block as large as the float32 values of the largest
+    // parameter
     trimMemory(this.device);
   }
 

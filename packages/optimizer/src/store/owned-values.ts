@@ -20,7 +20,7 @@ interface OwnedValuesOptions {
   readonly model: ModelBuffer;
 }
 
-/** Returns the start index of each range when the ranges are stored one after another. */
+/** Returns the index at which each range starts if the ranges are stored one after another. */
 export function packedStarts(ranges: readonly FlatRange[]): { starts: readonly number[]; size: number } {
   let size = 0;
   const starts = ranges.map(({ start, end }) => {

@@ -24,7 +24,7 @@ export interface ParallelGroups
   readonly world?: ProcessGroup | undefined;
   /**
    * The group of the first and the last pipeline stage, which both have a copy of a tied word embedding.
-   * Undefined on all further stages.
+   * Undefined on all other stages.
    */
   readonly embedding?: ProcessGroup | undefined;
 }

@@ -18,7 +18,7 @@ export interface StoreOptions {
   readonly storesRemainders?: boolean | undefined;
   /**
    * The dtype of main gradients in memory and in reductions. With `bfloat16`, each operation computes sums in
-   * float32, which are rounded when they are added. The default is `float32`.
+   * float32 and rounds them when it adds them to the main gradients. The default is `float32`.
    */
   readonly gradientDtype?: 'float32' | 'bfloat16' | undefined;
   /** The processes over which the store sums gradients: an instance. By default, only this process. */
@@ -76,7 +76,7 @@ export interface ParameterStore extends UnitKeeper {
    * group together cover every element once, even if the store is not divided.
    */
   readonly counted: readonly FlatRange[];
-  /** The bytes that this rank stores, for memory predictions. */
+  /** How many bytes this rank stores for parameters and for gradients. Used for memory predictions. */
   readonly bytes: { readonly parameters: number; readonly gradients: number };
 
   /**
@@ -84,8 +84,7 @@ export interface ParameterStore extends UnitKeeper {
    * `range`. For a float32 model, these are the model's values.
    *
    * @throws UsageError MTL_OPTIMIZER_STATE if the store keeps remainders. `masterValues` returns the values
-   * in
-   *   any form
+   *   in any form
    */
   master(range: FlatRange): Tensor;
   /**
@@ -137,14 +136,14 @@ export interface ParameterStore extends UnitKeeper {
    */
   reduce(): void;
   /**
-   * Starts to send each rank's owned gradients to all ranks, at least for these parameters. The gradients are
-   * sent as the rank has written them last. Every rank must call this method. The caller must call `finish`
-   * on the result before gradients are cleared.
+   * Starts to send each rank's owned gradients to all ranks, at least for `parameters`. Sends the values that
+   * each rank last wrote. Every rank must call this method. The caller must call `finish` on the result
+   * before gradients are cleared.
    */
   shareGradients(parameters: readonly Parameter[]): SharedGradients;
   /** Sets all gradients on this rank to zero. */
   clearGradients(): void;
-  /** Starts to send the new values in the owned range with this index to all ranks. */
+  /** Starts to send the new values in the owned range with index `index` to all ranks. */
   publish(index: number): void;
   /**
    * Rounds all master values and writes them to the model, after master values have changed. Every rank must

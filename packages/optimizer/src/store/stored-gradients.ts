@@ -8,9 +8,9 @@ import type { FlatRange } from './flat-layout.js';
  */
 export interface SharedGradients {
   /**
-   * Waits until the gradients are complete in the bucket that contains the owned range with this index. May
-   * free the gradients of the range that was taken before. Every rank must call this method for every owned
-   * range, beginning with the last.
+   * Waits until the gradients are complete in the bucket that contains the owned range with index `index`.
+   * May free the gradients of the range that was taken before. Every rank must call this method for every
+   * owned range, beginning with the last.
    */
   take(index: number): void;
   /**
@@ -38,7 +38,10 @@ export interface StoredGradients {
   share(parameters: readonly Parameter[]): SharedGradients;
   /** Sets all gradients to zero. */
   clear(): void;
-  /** Called when a unit is temporarily not used. Its gradients may be complete then. */
+  /**
+   * Called when the model stops using `unit`, possibly only for a while. The unit's gradients may be complete
+   * then.
+   */
   release(unit: ParameterUnit): void;
   /** Frees the memory; pending operations end before. */
   dispose(): void;

@@ -4,7 +4,7 @@ import { UsageError } from '@mtl/errors';
 import { Tensor } from '@mtl/kernels';
 import type { Bucket } from './flat-layout.js';
 
-/** The values of a bucket. Each rank holds a slice. */
+/** A bucket's parameter values, sharded over the ranks. */
 export interface ShardedValues {
   readonly bucket: Bucket;
   readonly units: readonly ParameterUnit[];
@@ -25,9 +25,9 @@ export class UnitValues {
   readonly #values: readonly GatheredBucket[];
   readonly #valuesOfUnit: ReadonlyMap<ParameterUnit, readonly GatheredBucket[]>;
   readonly #used = new Set<ParameterUnit>();
-  /** The index of the unit that was acquired last; -1 before the first. */
+  /** The index of the unit that was acquired last; -1 before the first acquisition. */
   #previous = -1;
-  /** 1 while forward acquires units, -1 while backward acquires them. */
+  /** 1 while the forward pass acquires units, -1 while the backward pass acquires them. */
   #direction = 1;
 
   constructor(

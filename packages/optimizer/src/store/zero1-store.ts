@@ -74,7 +74,7 @@ class ParameterGatherer {
 
   /**
    * Waits until no operation writes into the buffers, so that they can be freed. Failed operations count as
-   * ended, because whichever caller reads their result gets the error.
+   * ended. Their errors are not thrown here, because a caller that reads the results gets them.
    */
   abandon(): void {
     for (const work of this.#works) {

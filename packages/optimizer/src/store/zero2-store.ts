@@ -5,7 +5,8 @@ import { Zero1Store } from './zero1-store.js';
 /**
  * A store in which every rank of the group keeps all values, but only its slices of gradients, master values
  * and states (Rajbhandari et al. 2020, ZeRO-2). A unit's gradients have memory only during the unit's
- * backward, and are reduce-scattered in every micro-batch. Updated values are gathered as in `Zero1Store`.
+ * backward pass, and are reduce-scattered in every micro-batch. Updated values are gathered as in
+ * `Zero1Store`.
  */
 export class Zero2Store extends Zero1Store {
   constructor(parameters: readonly Parameter[], options: StoreOptions) {

@@ -63,13 +63,13 @@ export function agreeOnPlacement({ stages, group, device }: AgreeOnPlacementOpti
 interface StepDescription {
   readonly schedule: PipelineSchedule;
   readonly dtype: DType;
-  /** The shapes of the boundary tensors of each micro-batch. */
+  /** For each micro-batch, the shape of its boundary tensors. */
   readonly shapes: ReadonlyArray<readonly number[]>;
 }
 
 /**
- * The number of leading dimensions that the ranks compare directly, so that an error can print them. For
- * further dimensions, the ranks compare a digest.
+ * The number of leading dimensions that the ranks compare directly, so that an error can print them. For all
+ * other dimensions, the ranks compare a digest.
  */
 const shownDims = 6;
 
@@ -157,7 +157,7 @@ function summarize({ schedule, dtype, shapes }: StepDescription): number[] {
 }
 
 /**
- * Returns the first eight bytes of the values' SHA-256 hash, as two int32 numbers. Only for Node.js: a web
+ * Returns the first eight bytes of the values' SHA-256 hash, as two int32 values. Only for Node.js: a web
  * page has one rank and nothing to compare.
  */
 function digest(...values: readonly unknown[]): [number, number] {

@@ -112,7 +112,10 @@ export class BoundaryTransfers {
     this.#sends = [];
   }
 
-  /** Returns this replica's section of `tensor`, 1/t of its elements; undefined without replicas. */
+  /**
+   * Returns this replica's section of `tensor`, which is 1/t of the elements for t replicas; undefined
+   * without replicas.
+   */
   #viewPart(tensor: Tensor): Tensor | undefined {
     if (this.#replicas === undefined) return undefined;
     const size = tensor.size / this.#replicas.size;

@@ -6,7 +6,7 @@ import type { RecordingRules } from './recording-rules.js';
 /**
  * Tensors on a device whose addresses are fixed, so that new values can be copied into them before each
  * launch. A tensor is identified by its position in the order of uploads and copies, its shape and its dtype.
- * Tensors marked by `keep` exist until `dispose`. Each remaining tensor is replaced if the next upload at its
+ * Tensors marked by `keep` exist until `dispose`. Every other tensor is replaced if the next upload at its
  * position has a different shape or dtype.
  */
 class FixedTensors {
@@ -89,15 +89,18 @@ interface GraphSlotOptions<Batch> {
 type Halves = 'together' | 'apart';
 type BackwardCall = Parameters<Stage<unknown>['backwardInput']>[0];
 
-/** The recorded passes for micro-batches with the same shapes. The tensors are in the slot's memory. */
+/**
+ * The recorded forward and backward passes for micro-batches with the same shapes. The tensors are in the
+ * slot's memory.
+ */
 interface Recording {
   readonly shapes: string;
   readonly forward: DeviceGraph;
   /** Absent on the last stage. */
   readonly output: Tensor | undefined;
-  /** The graph of the complete backward, or of its input half. */
+  /** The graph of the complete backward pass, or of its input half. */
   backward?: DeviceGraph;
-  /** The graph of the weight half, if backward is split. */
+  /** The graph of the weight half, if the backward pass is split. */
   weight?: DeviceGraph;
   halves?: Halves;
   /** Absent on the first stage. */
@@ -105,9 +108,9 @@ interface Recording {
   losses?: readonly StageLoss[];
 }
 
-/** A micro-batch between its forward and its backward, and the way its passes run. */
+/** A micro-batch between its forward pass and its backward pass, and the way these passes run. */
 interface InFlight<Batch> {
-  /** The inputs of forward. If the passes run as graphs, `input` is the slot's own copy. */
+  /** The inputs of the forward pass. If the passes run as graphs, `input` is the slot's own copy. */
   readonly call: StageForward<Batch>;
   kind: 'eager' | 'recording' | 'recorded';
   readonly recording?: Recording;
@@ -116,10 +119,10 @@ interface InFlight<Batch> {
 }
 
 /**
- * Memory and graphs for one micro-batch at a time. Its passes through a stage are recorded once and then
- * launched. A stage has a slot for each micro-batch in flight. A slot contains:
- * - memory for all tensors of the passes, which no other pass uses between forward and backward of the
- *   micro-batch
+ * Memory and graphs for one micro-batch at a time. Its forward and backward passes through a stage are
+ * recorded once and then launched. A stage has a slot for each micro-batch in flight. A slot contains:
+ * - memory for all tensors of the passes, which no other pass uses between the micro-batch's
+ *   forward and backward passes
  * - fixed tensors for the inputs
  * - the graphs of each shape
  *
@@ -139,7 +142,10 @@ export class GraphSlot<Batch> {
     this.#memory = new GraphMemory(options.device);
   }
 
-  /** True if the slot has no micro-batch in flight, that is, after a backward and before the next forward. */
+  /**
+   * True if the slot has no micro-batch in flight, that is, after a backward pass and before the next forward
+   * pass.
+   */
   get isFree(): boolean {
     return this.#inFlight === undefined;
   }
@@ -273,8 +279,8 @@ export class GraphSlot<Batch> {
       this.#keep(inFlight.recording!);
       return;
     }
-    // the input half of backward does not change weight gradients, so the micro-batch can be repeated from
-    // its forward pass
+    // the input half of the backward pass does not change weight gradients, so the micro-batch can be
+    // repeated from its forward pass
     const { outputGradient } = inFlight;
     this.#forwardAgain(inFlight);
     this.#runEagerly(() => {
@@ -308,8 +314,8 @@ export class GraphSlot<Batch> {
   }
 
   /**
-   * Repeats the forward pass, so that backward can run without a graph. The gradients do not contain the
-   * micro-batch yet.
+   * Repeats the forward pass, so that the backward pass can run without a graph. The gradients do not contain
+   * the micro-batch yet.
    */
   #forwardAgain(inFlight: InFlight<Batch>): void {
     const { stage } = this.#options;

@@ -37,9 +37,9 @@ export interface PipelineOptions<Batch> {
    * dry run, which has only one rank. Default: the ranks compare their chunks.
    */
   readonly placement?: readonly number[] | undefined;
-  /** The dtype of the boundary tensors. Default float32. */
+  /** The dtype of the boundary tensors. Default: float32. */
   readonly dtype?: DType;
-  /** The device of the boundary tensors. Default cpu. */
+  /** The device of the boundary tensors. Default: cpu. */
   readonly device?: Device;
   /** Records the activities of this rank; without a recorder nothing is measured. */
   readonly recorder?: PipelineRecorder | undefined;
@@ -53,16 +53,16 @@ export interface PipelineStep<Batch> {
   readonly batches: readonly Batch[];
   readonly lossFactors: LossFactors;
   /**
-   * Receives each loss that a chunk of this rank computes for a micro-batch, after the input half of backward
-   * (or after forward in an evaluation). The loss is freed after the call.
+   * Receives each loss that a chunk of this rank computes for a micro-batch, after the input half of the
+   * backward pass (or after the forward pass in an evaluation). The loss is freed after the call.
    */
   readonly onLoss: (loss: StageLoss, microBatch: number) => void;
 }
 
 export interface TrainingStep<Batch> extends PipelineStep<Batch> {
   /**
-   * The pipeline calls this function before the chunk's last backward pass (B, or W if backward is split).
-   * After this pass, the chunk's weight gradients are complete.
+   * The pipeline calls this function before the chunk's last backward pass (B, or W if backward passes are
+   * split). After this pass, the chunk's weight gradients are complete.
    */
   readonly beforeLastBackward?: ((chunk: number) => void) | undefined;
 }
@@ -83,7 +83,7 @@ interface PreparedStep {
   readonly schedule: PipelineSchedule;
   readonly training: MessagePlan;
   readonly evaluation: MessagePlan;
-  /** For each chunk on this rank, the micro-batch whose backward runs last. */
+  /** For each chunk on this rank, the micro-batch whose backward pass runs last. */
   readonly completing: ReadonlyMap<number, number>;
 }
 
@@ -125,7 +125,8 @@ export class Pipeline<Batch> {
   }
 
   /**
-   * Runs forward and backward of all micro-batches. After an error, the caller must call `abandon`.
+   * Runs the forward and backward passes of all micro-batches. After an error, the caller must call
+   * `abandon`.
    *
    * @throws ConfigurationError `MTL_SCHEDULE_INVALID` for a schedule that cannot run,
    *   `MTL_PIPELINE_PLACEMENT` for a schedule whose chunks differ from the pipeline's chunks,
@@ -145,8 +146,8 @@ export class Pipeline<Batch> {
   }
 
   /**
-   * Runs forward only, in the order of the schedule's forward passes, and keeps no activations. Throws the
-   * same errors as `run`.
+   * Runs only the forward passes, in the order in which the schedule runs them, and keeps no activations.
+   * Throws the same errors as `run`.
    */
   evaluate(step: PipelineStep<Batch>): void {
     const { evaluation } = this.#prepare(step.batches);

@@ -1,7 +1,7 @@
 import { MtlError } from '@mtl/errors';
 import type { DeviceGraph, GraphMemory } from '@mtl/kernels';
 
-/** Codes of recording errors. After such an error, the operations of the passes are launched one by one. */
+/** Codes of recording errors. After such an error, a pass launches its operations one by one. */
 const refusals: readonly string[] = ['MTL_CAPTURE', 'MTL_OUT_OF_MEMORY'];
 
 /**
@@ -18,10 +18,10 @@ interface RecordingRulesOptions {
 }
 
 /**
- * Decides which passes of a stage are recorded. A pass is recorded if its shape has run before, so that
- * libraries have chosen their algorithms. After the device has refused to record a pass, no further pass is
- * recorded. This class reports once that passes are launched as graphs, and once for each reason that
- * prevents this.
+ * Decides which forward and backward passes of a stage are recorded. A pass is recorded if its shape has run
+ * before, so that libraries have chosen their algorithms. After the device has refused to record a pass, no
+ * further pass is recorded. This class reports once that passes are launched as graphs, and once for each
+ * reason that prevents this.
  */
 export class RecordingRules {
   readonly #options: RecordingRulesOptions;

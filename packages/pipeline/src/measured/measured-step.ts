@@ -110,7 +110,7 @@ export function replayStep({ schedule, ranks }: Simulation): Simulation {
 export interface PredictStepOptions {
   /** The steps whose measured times are used. Default: only the given step. */
   readonly samples?: readonly Simulation[];
-  /** The time of a transfer from one rank to another, in milliseconds. Default: 0. */
+  /** How long a transfer from one rank to another takes, in milliseconds. Default: 0. */
   readonly communication?: number | undefined;
 }
 

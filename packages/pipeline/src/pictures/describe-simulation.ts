@@ -39,7 +39,7 @@ export function idleShare({ idle, busy }: SimulatedRank): number {
   return idle + busy === 0 ? 0 : idle / (idle + busy);
 }
 
-/** Formats a number with at most four decimals. */
+/** Formats `value` with at most four decimals. */
 export function formatNumber(value: number): string {
   return String(Number(value.toFixed(4)));
 }

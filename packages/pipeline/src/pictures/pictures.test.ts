@@ -117,7 +117,8 @@ describe('timelineSvg', () => {
     const firstRow = boxes
       .filter(([, , y]) => y === '44')
       .map(([, x, , width]) => [Number(x), Number(width)]);
-    // F0 F1 ..... B0 . B1, to the right of the row's name, with 22 pixels for each unit of time
+    // the expected row is `F0 F1 ..... B0 . B1`, measured from the first box, with 22 pixels for each unit of
+    // time
     const left = firstRow[0]![0]!;
     expect(firstRow.map(([x, width]) => [(x! - left) / 22, width! / 22])).toEqual([
       [0, 1],

@@ -29,14 +29,14 @@ interface Drawing {
   readonly caption: string;
   readonly width: number;
   readonly height: number;
-  /** The SVG elements, for a frame with this width and height. */
+  /** The SVG elements, for a frame of size `width` by `height`. */
   readonly content: string;
 }
 
 /**
  * Draws a simulated step as an SVG picture in the style of Narayanan et al. 2021, figures 3 and 4. It has a
  * row per rank, and a box with the micro-batch number per pass. Forward is blue, backward is green, a rank's
- * later chunks are lighter, and idle time is grey. The caption contains bubble and memory.
+ * later chunks are lighter, and idle time is grey. The caption states the bubble and the memory.
  */
 export function timelineSvg(simulation: Simulation): string {
   return svgDocument([drawTimeline(simulation, { scale: timeScale(simulation) })]);
@@ -155,7 +155,7 @@ function drawRow(row: readonly Box[], chart: RowChart): string[] {
     parts.push(
       `<rect x="${round2(x)}" y="${y}" width="${round2(boxWidth)}" height="${rowHeight}" fill="${fill}" stroke="#ffffff"><title>${tip}</title></rect>`,
     );
-    // a letter is seven pixels wide; a number that does not fit is omitted, but the tooltip contains it
+    // a letter is seven pixels wide; a label that does not fit is omitted, but the tooltip contains it
     if (boxWidth < 7 * label.length + 2) continue;
     parts.push(text(label, { x: x + boxWidth / 2, y: baseline(rank), anchor: 'middle', fill: ink }));
   }

@@ -50,7 +50,7 @@ function answerAll({ group, now, tensor }: ClockMessages): number {
   for (let other = 1; other < group.size; other++) {
     for (let round = 0; round < numRounds; round++) {
       group.receive(tensor, { from: other }).wait();
-      // read() waits for the device, so the time is taken after the question has arrived
+      // read() waits for the device, so the time is taken after the other rank's message has arrived
       tensor.read();
       tensor.write(Float64Array.of(now()));
       group.send(tensor, { to: other }).wait();

@@ -5,8 +5,9 @@ import { nowNs } from './clock.js';
 import { type WriteTraceOptions, writeTrace } from './write-trace.js';
 
 /**
- * A recorder that keeps a rank's activities in memory. Times are an activity's start and end in this process.
- * On a GPU, this is the time to enqueue a pass, which the device runs later.
+ * A recorder that keeps a rank's activities in memory. An activity's times are when this process starts and
+ * ends it. For a pass on a GPU, the process only enqueues the pass in this time, and the device runs it
+ * later.
  */
 export class ActivityRecorder implements PipelineRecorder {
   #spans: RecordedSpan[] = [];
@@ -30,12 +31,12 @@ export class ActivityRecorder implements PipelineRecorder {
 }
 
 export interface StepProfilerOptions extends Omit<WriteTraceOptions, 'spans' | 'operations'> {
-  /** The first step to record, by the trainer's step numbers. `last` is the last step to record. */
+  /** The first step to record, as the trainer counts steps. `last` is the last step to record. */
   readonly first: number;
   readonly last: number;
   /**
-   * Returns the operations of this rank's groups since the last call. This is `takeTrace` of the rank's
-   * world, which keeps the latest 8192 operations.
+   * Returns the operations of this rank's groups since the last call, as `takeTrace` of the rank's world
+   * does. The world keeps only the latest 8192 operations.
    */
   readonly takeOperations: () => readonly TraceEntry[] & { readonly numDropped?: number };
 }

@@ -16,11 +16,12 @@ export function gpipe(size: ScheduleSize): PipelineSchedule {
 /**
  * Builds the looped breadth-first schedule (Lamy-Poirier 2022, arXiv 2211.05953, section 3). A rank runs all
  * micro-batches through a chunk before it starts its next chunk. Backward does the same, from the last chunk
- * to the first. The gradients of a chunk are complete after its backward passes, so that their reduction
- * overlaps with the passes of the remaining chunks. When backward starts, all `v * m` activations are alive.
+ * to the first. The gradients of a chunk are complete after its backward passes, so their reduction can
+ * overlap with the passes of the remaining chunks. When backward starts, all `v * m` activations are alive.
  * With p or more micro-batches, the bubble is the same as in the interleaved schedule.
  *
- * @throws ConfigurationError the errors of `checkSize`; v must be 1 (as in GPipe) or more
+ * @throws ConfigurationError the errors of `checkSize`; v may be any value from 1 (the same schedule as
+ * GPipe)
  */
 export function breadthFirst(size: ScheduleSize): PipelineSchedule {
   return allForwardAllBackward(

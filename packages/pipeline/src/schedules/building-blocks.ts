@@ -22,7 +22,10 @@ interface ForwardThenPairsOptions {
    */
   readonly numWarmUp: number;
   readonly forward: (pass: number) => ScheduleAction;
-  /** Returns the actions for the backward of a pass, including actions that directly follow it. */
+  /**
+   * Returns the actions for the backward pass with index `pass`, including the actions that directly follow
+   * it.
+   */
   readonly backward: (pass: number) => readonly ScheduleAction[];
 }
 

@@ -3,7 +3,10 @@ import { forwardThenPairs, loopedPlacement } from './building-blocks.js';
 import { checkSize } from './check-size.js';
 import type { PipelineSchedule, ScheduleAction, ScheduleSize } from './pipeline-schedule.js';
 
-/** A micro-batch on a chunk, in forward or backward. `round` is the chunk's index among its rank's chunks. */
+/**
+ * The forward or backward pass of a micro-batch on a chunk. `round` is the chunk's index among its rank's
+ * chunks.
+ */
 interface Visit {
   readonly microBatch: number;
   readonly round: number;

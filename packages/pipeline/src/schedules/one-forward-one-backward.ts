@@ -24,8 +24,8 @@ export function oneForwardOneBackward(size: ScheduleSize): PipelineSchedule {
 }
 
 /**
- * Builds the schedule of a model with a single stage: forward and backward of each micro-batch in turn. The
- * activations of only one micro-batch are alive at a time.
+ * Builds the schedule of a model with a single stage: the forward and backward passes of each micro-batch in
+ * turn. The activations of only one micro-batch are alive at a time.
  */
 export function oneStage(numMicroBatches: number): PipelineSchedule {
   const actions = Array.from({ length: numMicroBatches }, (_, microBatch): ScheduleAction[] => [

@@ -41,7 +41,7 @@ export interface PipelineSchedule {
 export interface ScheduleSize {
   /** p: ranks of the pipeline, 2 or more. */
   readonly numStages: number;
-  /** m: the number of micro-batches in a step of one pipeline. */
+  /** m: the number of micro-batches that one pipeline runs in a step. */
   readonly numMicroBatches: number;
   /**
    * v: the number of chunks of the model on each rank (virtual stages). Default: the smallest number that the

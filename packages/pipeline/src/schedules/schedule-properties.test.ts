@@ -147,7 +147,7 @@ describe('every p, m and v', () => {
 
   /**
    * Keeps every p and v, but only a third of the values of m. The formulas are linear in m, and these
-   * simulations take most of the time.
+   * simulations take most of this file's test time.
    */
   const thinned = (cases: readonly Case[]): Case[] => {
     return cases.filter(({ numStages, numMicroBatches }) => numMicroBatches % 3 === numStages % 3);
@@ -162,7 +162,8 @@ describe('every p, m and v', () => {
     ['gpipe', () => true],
     ['1f1b', () => true],
     ['interleaved', () => true],
-    // with fewer micro-batches than stages, the first rank must wait for the input of its second chunk
+    // with fewer micro-batches than stages, the first rank must wait for the input of its second chunk, so
+    // the bubble is larger
     ['breadth-first', ({ numStages, numMicroBatches }: Case) => numMicroBatches >= numStages],
   ] as const)('%s has the bubble (p-1)/(v m)', (name, isExact) => {
     const exact = everyCase[name].filter(isExact);

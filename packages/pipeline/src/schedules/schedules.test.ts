@@ -22,7 +22,7 @@ function formatOrder(schedule: PipelineSchedule, rank: number): string {
 }
 
 describe('golden orders', () => {
-  // p = 4, m = 8, as in figure 4 of Narayanan et al. 2021, and in the order of Megatron-LM's rule
+  // p = 4 and m = 8, as in figure 4 of Narayanan et al. 2021; the order follows Megatron-LM's rule
   it('of 1F1B', () => {
     const schedule = buildSchedule('1f1b', { numStages: 4, numMicroBatches: 8 });
     expect(formatOrder(schedule, 0)).toBe('F0 F1 F2 F3 B0 F4 B1 F5 B2 F6 B3 F7 B4 B5 B6 B7');
@@ -77,8 +77,8 @@ describe('golden orders', () => {
 
 describe('golden makespans', () => {
   /**
-   * Returns the makespan. As in `mtl schedule`, times are for a whole stage, so a chunk takes 1/v of this
-   * time. Forward takes 1 and backward takes 2.
+   * Returns the makespan if forward of a whole stage takes 1 and its backward takes 2. As in `mtl schedule`,
+   * a chunk takes 1/v of the stage's time.
    */
   const makespan = (name: string, size: ScheduleSize): number => {
     const { makespan: sum } = simulateSchedule({ schedule: buildSchedule(name, size) });

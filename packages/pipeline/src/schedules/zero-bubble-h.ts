@@ -3,11 +3,11 @@ import { checkSize, oneChunk } from './check-size.js';
 import type { PipelineSchedule, ScheduleAction, ScheduleSize } from './pipeline-schedule.js';
 
 /**
- * Builds 1F1B with backward in two halves (Qi et al. 2023, arXiv 2401.10241, section 2 and figures 2 and 3).
- * The input half I runs as early as in 1F1B. The weight half W is delayed until every rank has the same
- * number of micro-batches between forward and W.
+ * Builds 1F1B with the backward pass split into two halves (Qi et al. 2023, arXiv 2401.10241, section 2 and
+ * figures 2 and 3). The input half I runs as early as in 1F1B. The weight half W is delayed until every rank
+ * has the same number of micro-batches between forward and W.
  *
- * `depth` scales both delays: rank r runs `depth * (p - r - 1)` forward passes before its first backward
+ * `depth` scales both delays: rank r runs `depth * (p - r - 1)` forward passes before its first backward pass
  * (1F1B runs `p - r - 1`), and its weight halves lag `depth * r` micro-batches behind the input halves.
  */
 function zeroBubbleH(name: string, options: { size: ScheduleSize; depth: 1 | 2 }): PipelineSchedule {

@@ -156,7 +156,7 @@ describe('checkSchedule on mutations', () => {
         if (isFine) expect(kinds).toEqual(new Set());
         else expect([['order'], ['deadlock']]).toContainEqual([...kinds]);
       }),
-      // the seed is fixed, so that both outcomes occur
+      // the seed is fixed, so that both valid and broken schedules occur
       { numRuns: 150, seed: 4 },
     );
     expect(seen.broken).toBeGreaterThan(20);

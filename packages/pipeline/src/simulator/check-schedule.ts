@@ -19,7 +19,7 @@ export interface ScheduleProblem {
   /**
    * The kind of problem:
    * - `shape`: a placement or an action has a rank, chunk or micro-batch that does not exist
-   * - `misplaced`: an action of a chunk is on another rank than the chunk
+   * - `misplaced`: an action is on a different rank than its chunk
    * - `repeated`, `missing`: a micro-batch does not have exactly one F on a chunk, and exactly one B or one I
    *   and one W
    * - `order`: a pass comes before the pass on the same rank that makes its input
@@ -40,9 +40,9 @@ const mostProblems = 20;
 
 /**
  * Returns the first 20 problems of a schedule. An empty list proves that every chunk runs forward and
- * backward of every micro-batch exactly once, in an order that every rank can follow to the end. The comment
- * of `runInOrder` describes the assumptions about communication. A valid schedule may still block if receives
- * are not posted early, or if sends wait for their receives.
+ * backward of every micro-batch exactly once, in an order that every rank can follow to the end. See
+ * `runInOrder` for the assumptions about communication. A valid schedule may still block if receives are not
+ * posted early, or if sends wait for their receives.
  */
 export function checkSchedule(schedule: PipelineSchedule): readonly ScheduleProblem[] {
   const misshapen = shapeProblems(schedule);
@@ -180,7 +180,7 @@ function orderProblems({ placement, actions }: PipelineSchedule, index: ActionIn
 
 function deadlockProblems(schedule: PipelineSchedule, index: ActionIndex): ScheduleProblem[] {
   const { placement, actions } = schedule;
-  // the durations do not matter, because they do not affect whether a schedule ends
+  // the durations do not matter, because they do not affect whether a schedule can run to its end
   const { passes, isDone } = runInOrder({ schedule, duration: () => 1, communication: 0 });
   const problems: ScheduleProblem[] = [];
   actions.forEach((order, rank) => {

@@ -7,7 +7,9 @@ export interface TimedPass {
   readonly end: number;
 }
 
-/** A result that a pass waits for: the output of a chunk's forward, or the gradient of a chunk's input. */
+/**
+ * A result that a pass waits for: the output of a chunk's forward pass, or the gradient of a chunk's input.
+ */
 export interface Awaited {
   readonly what: 'forward' | 'gradient';
   readonly chunk: number;
@@ -24,7 +26,7 @@ interface RunInOrderOptions {
   readonly communication: number;
 }
 
-/** The result: all passes that could run, and the progress of each rank. */
+/** The passes that could run, and the progress of each rank. */
 interface RunInOrder {
   /** The passes of each rank. In a deadlock, a rank has fewer passes than actions. */
   readonly passes: ReadonlyArray<readonly TimedPass[]>;

@@ -49,7 +49,8 @@ describe('simulateSchedule', () => {
       schedule: buildSchedule('zb-h1', { numStages: 2, numMicroBatches: 2 }),
       times: { ...times, backward: [2, 6] },
     });
-    // If backward is split, both halves compute the logits: 4 and 3 instead of 6.
+    // If backward is split, both halves compute the logits, and take 4 and 3 units of time instead of 6
+    // together.
     expect(formatClock(split, 1)).toBe('F0 1-2, I0 2-6, F1 6-7, I1 7-11, W0 11-14, W1 14-17');
   });
 

@@ -18,14 +18,14 @@ import { runInOrder, type TimedPass } from './run-in-order.js';
 export interface PassTimes {
   /** T_F, the time of forward; default 1. */
   readonly forward?: PerChunk;
-  /** The time of the input half of backward alone, which the zero-bubble papers call T_B. Default: 1. */
+  /** The time of the backward pass's input half alone, which the zero-bubble papers call T_B. Default: 1. */
   readonly backwardInput?: PerChunk;
-  /** The time of the weight half of backward alone, T_W. Default: 1. */
+  /** The time of the backward pass's weight half alone, which the papers call T_W. Default: 1. */
   readonly backwardWeight?: PerChunk;
   /**
-   * The time of a backward that runs both halves together. Default: the sum of the halves. It is shorter than
-   * the sum if the halves share work. For example, the chunk with the head computes its logits in backward:
-   * once if both halves run together, and twice if they are separate.
+   * The time of a backward pass that runs both halves together. Default: the sum of the halves. It is shorter
+   * than the sum if the halves share work. For example, the chunk with the head computes its logits in the
+   * backward pass: once if both halves run together, and twice if they are separate.
    */
   readonly backward?: PerChunk;
   /**
@@ -42,8 +42,9 @@ export interface SimulateOptions {
   readonly times?: PassTimes;
   readonly activations?: ActivationSizes;
   /**
-   * True if every rank waits for all others before its optimizer step, as clipping by the global gradient
-   * norm and the overflow check of loss scaling require (arXiv 2401.10241, section 4). Default: true.
+   * True if every rank waits for all other ranks before its optimizer step, as clipping by the global
+   * gradient norm and the overflow check of loss scaling require (arXiv 2401.10241, section 4). Default:
+   * true.
    */
   readonly barrier?: boolean;
 }

@@ -6,7 +6,7 @@ import { configurationOfReference, type ReferenceRun } from './reference-runs.js
 
 export interface KeepMatmulChoicesOptions {
   readonly runs: readonly ReferenceRun[];
-  /** The environment, which may name the cache directory. */
+  /** The environment variables, which may name the cache directory. */
   readonly variables: Readonly<Record<string, string | undefined>>;
 }
 
@@ -14,7 +14,7 @@ export interface KeepMatmulChoicesOptions {
 export interface KeptMatmulChoices {
   /** The file for the choices. */
   readonly path: string;
-  /** The number of timed problems that were not yet in the file. */
+  /** The number of timed matmul problems that were not yet in the file. */
   readonly numNew: number;
 }
 

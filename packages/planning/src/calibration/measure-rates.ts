@@ -15,12 +15,12 @@ import { configurationOfReference, type ReferenceRun } from './reference-runs.js
 export interface MeasureRatesOptions {
   /** The device to measure; `cuda` must be open already. Default: `cpu`. */
   readonly device?: 'cpu' | 'cuda';
-  /** The processes that share this machine; undefined for a single process. */
+  /** The world of the processes that share this machine; undefined for a single process. */
   readonly world: World | undefined;
   /** Number of threads of each process. */
   readonly numThreads: number;
   readonly runs: readonly ReferenceRun[];
-  /** Sizes in bytes of the complete tensors with which collectives are timed, ascending. */
+  /** The sizes of the complete tensors with which collectives are timed, in bytes, ascending. */
   readonly collectiveBytes: readonly number[];
   /** Called with each run before it starts. */
   readonly onRun?: (run: ReferenceRun, index: number) => void;
@@ -112,7 +112,8 @@ async function trainListened(run: ReferenceRun, { device, ...options }: TrainLis
   try {
     await dryRunRank({ configuration, scale: 1 }, { rank: 0, model, ...options });
   } catch (error) {
-    // a single rank that simulates several ranks may compute values that are not finite
+    // a single rank that simulates several ranks may compute values that are not finite; the times are valid
+    // nevertheless
     if (!(MtlError.isInstance(error) && error.code === 'MTL_NOT_FINITE')) throw error;
   }
 }

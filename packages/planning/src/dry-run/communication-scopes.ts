@@ -52,7 +52,10 @@ export function communicationScopes(parallel: AxisSizes & OptimizedLayout): read
   return [...scopes, { name: 'world', role: 'world', perMicroBatch: undefined }];
 }
 
-/** The roles of the groups across instances. The sums over these groups follow the passes of a step. */
+/**
+ * The roles of the groups across instances. The sums over these groups are computed after the passes of a
+ * step.
+ */
 export const rolesOfInstances: ReadonlySet<string> = new Set(Object.values(instanceRoles));
 
 /** Returns true if ranks gather or reduce units of sharded states in every micro-batch. */
@@ -90,10 +93,10 @@ export function shardingScopes(
 
 /** The bytes that a rank sends in one step for states that are sharded over the ranks of a reduction. */
 export interface ShardingTraffic {
-  /** The bytes for parameters, and for gradient matrices that an update rule needs whole. */
+  /** The bytes sent to gather parameters, and gradient matrices that an update rule needs whole. */
   readonly gatheredBytes: number;
   /** For gradients, within an instance. */
   readonly reducedBytes: number;
-  /** The bytes for gradients, between instances; absent for a single instance. */
+  /** The bytes of gradients that a rank sends to other instances; absent for a single instance. */
   readonly acrossInstancesBytes?: number;
 }

@@ -38,12 +38,13 @@ export interface DryRunRank {
   /** The FLOPs of a step, as counted by the native operations. */
   readonly flops: number;
   /**
-   * The bytes that the rank sends in a step, by the names of the `CommunicationScope`s that have a group of
-   * this rank.
+   * The bytes that the rank sends in a step, keyed by the names of the `CommunicationScope`s whose groups
+   * contain this rank.
    */
   readonly sentBytes: Readonly<Record<string, number>>;
   /**
-   * The part of `sentBytes` for sharded states; absent if neither micro-batches nor instances communicate.
+   * The part of `sentBytes` for sharded states; absent if sharded states are communicated neither within
+   * micro-batches nor between instances.
    */
   readonly shardingTraffic?: ShardingTraffic | undefined;
 }
@@ -71,8 +72,10 @@ export interface DryRunRankOptions {
 }
 
 /**
- * Builds a rank of a training run on a device without values, with the code of a real run, and runs its first
- * steps. Nothing is computed or communicated, and batches consist of full placeholder sequences. The result
+ * Builds a rank of a training run with the code of a real run, but on a device that stores no values, and
+ * runs
+ * its first steps. Nothing is computed or communicated, and batches consist of full placeholder sequences.
+ * The result
  * includes the FLOPs and bytes of micro-batches that are not run, except 8 bytes for each loss.
  *
  * @throws the errors of building and running the rank; for the WebAssembly kernels, KernelError
@@ -134,7 +137,7 @@ export async function dryRunRank(
     let steps = 0;
     for await (const _ of trainer) if (++steps === numSteps) break;
     const sent = countSentBytes(processes.groups, counted);
-    // the factor for the micro-batches that are not run
+    // the number of micro-batches that are not run, per micro-batch that is run
     const more = scale - 1;
     const { numMicroBatches } = configuration.training;
     const sentInStep = (scope: CommunicationScope): number =>
@@ -187,8 +190,8 @@ function makeProcesses(
 }
 
 /**
- * Returns the bytes that the rank has sent so far, by scope. If several scopes count a group, its operations
- * are in the first of these scopes.
+ * Returns the bytes that the rank has sent so far, by scope. If several scopes include a group, its
+ * operations count only for the first of these scopes.
  */
 function countSentBytes(
   groups: GroupsByRole,
@@ -219,7 +222,7 @@ class CountedPasses implements PipelineRecorder {
   readonly #groups: GroupsByRole;
   readonly #scopes: readonly CommunicationScope[];
   readonly #sentBytes = new Map<CommunicationScope, number>();
-  /** The bytes of all micro-batches in a step except the first. */
+  /** The bytes that all micro-batches of a step except the first send, by scope. */
   readonly #sentLater = new Map<CommunicationScope, number>();
 
   constructor(groups: GroupsByRole, scopes: readonly CommunicationScope[]) {
@@ -301,7 +304,10 @@ export interface MemoryByKind {
   readonly optimizer: number;
   /** The activations of all micro-batches in flight when the pass with the peak began. */
   readonly activations: number;
-  /** The bytes that the current pass added. If the peak is outside of passes, all bytes that are not kept. */
+  /**
+   * The bytes that the current pass added. If the peak is outside of passes: all bytes at the peak beyond the
+   * states.
+   */
   readonly temporary: number;
 }
 

@@ -32,7 +32,7 @@ const sum = (values: readonly number[]): number => values.reduce((total, value) 
 describe('dryRun', () => {
   it('leaves no descriptor open', async () => {
     const openFiles = (): number => readdirSync('/proc/self/fd').length;
-    // creates everything that is created only once per process, such as threads
+    // the first run creates everything that is created only once per process, such as threads
     await run({});
     const before = openFiles();
     await run({});
@@ -87,7 +87,8 @@ describe('dryRun', () => {
       expect(memoryByKind.gradients).toBe(2 * memoryByKind.parameters);
       // float32 master weights and two moments
       expect(memoryByKind.optimizer).toBeGreaterThanOrEqual(12 * rank.numParameters);
-      // plus the allocator's rounding, which is at most an eighth of each buffer (18 bytes per parameter)
+      // 12 bytes per parameter, plus the allocator's rounding, which is at most an eighth of each buffer (18
+      // bytes per parameter)
       expect(memoryByKind.optimizer).toBeLessThan((12 + 18 / 8) * rank.numParameters);
       expect(memoryByKind.temporary).toBeGreaterThan(0);
     }
@@ -129,7 +130,7 @@ describe('dryRun', () => {
       expect(shardingTraffic).toEqual(whole.shardingTraffic);
       const { gatheredBytes, reducedBytes } = shardingTraffic!;
       expect(gatheredBytes + reducedBytes).toBe(sentBytes.dp);
-      // half of the float32 gradients of every micro-batch
+      // in every micro-batch, a rank sends half of the float32 gradients
       const inAll = (numMicroBatches * 4 * whole.numParameters) / 2;
       expect(reducedBytes / inAll).toBeGreaterThan(1);
       expect(reducedBytes / inAll).toBeLessThan(1.05);
@@ -152,8 +153,8 @@ describe('dryRun', () => {
       const { gatheredBytes, reducedBytes, acrossInstancesBytes } = shardingTraffic!;
       expect(acrossInstancesBytes).toBe(sentBytes.dpInstances);
       expect(gatheredBytes + reducedBytes).toBe(sentBytes.dp);
-      // the rank sends as much as each of two ranks that form a single instance and have the same number of
-      // micro-batches
+      // within its instance, a rank sends as much as a rank in a run of only one instance that has the same
+      // number of micro-batches
       const { ranks: alone } = await run(options(1, 32), 2);
       expect(sentBytes.dp).toBe(alone[0]!.sentBytes.dp);
       expect(ranks[0]!.peakBytes).toBe(alone[0]!.peakBytes);

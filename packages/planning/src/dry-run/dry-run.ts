@@ -41,7 +41,7 @@ export interface DryRunOptions {
   readonly isRun?: (coordinates: MeshCoordinates) => boolean;
   /** True to also determine the memory with uneven routing. Default: true. */
   readonly withUneven?: boolean;
-  /** Returns a listener to a rank's steps. Called for each rank that is run. */
+  /** Returns a listener for the steps of a rank. Called for each rank that is run. */
   readonly makeListener?: (coordinates: MeshCoordinates) => DryRunListener | undefined;
   /** Called with each rank after it has run. If the callback throws an error, the dry run ends. */
   readonly onRank?: (rank: DryRunRank) => void;
@@ -55,9 +55,9 @@ const checks: OptionChecks<DryRunOptions> = {
 };
 
 /**
- * Builds a training run on device `meta`, and runs its first step, one rank at a time. The dry run shows
- * errors, memory and communication without the run's processes, data and time. Nothing is written. A
- * tokenizer's files are read only if the vocabulary size depends on them.
+ * Builds a training run on device `meta`, and runs its first step, one rank at a time. This shows errors,
+ * memory and communication without starting the run's processes, reading its data or taking its time. Nothing
+ * is written. A tokenizer's files are read only if the vocabulary size depends on them.
  *
  * @throws ConfigurationError MTL_OPTION; the errors of building the run
  */
@@ -84,7 +84,8 @@ export async function dryRun(
   }
   const uneven: number[] = [];
   for (const { rank, coordinates } of ranks) {
-    // runs only the first rank of every stage, because it has the first experts
+    // all tokens are routed to the first experts, so only the first rank of every stage, which has these
+    // experts, needs to run
     if (!withUneven || !dependsOnRouting(parallel) || !isFirstOfStage(coordinates)) continue;
     uneven.push((await dryRunRank(run, { rank, model, assumedRouting: 'first' })).peakBytes);
   }

@@ -91,8 +91,8 @@ function formatNumbers({ numParameters, peakBytes, flops, sentBytes }: DryRunRan
 }
 
 /**
- * Returns the name of a line: the stages and, if the ranks of a stage differ, the coordinates within the
- * stage.
+ * Returns the name of a table line: the stages and, if the ranks of a stage differ, the coordinates within
+ * the stage.
  */
 function nameRanks(group: readonly DryRunRank[], ranks: readonly DryRunRank[]): string {
   const [{ coordinates: first }, { coordinates: last }] = [group[0]!, group.at(-1)!];

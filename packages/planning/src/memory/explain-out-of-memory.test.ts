@@ -30,7 +30,7 @@ async function findRemedy(options: RunOptions, how: HowItRan = {}) {
   return (explained as MtlError).remedy!;
 }
 
-/** Returns the changes that a remedy lists, without the memory of each change. */
+/** Returns the changes that a remedy lists, without the memory printed for each change. */
 const listNames = (remedy: string): string[] =>
   remedy
     .slice('use less memory: '.length)
@@ -91,7 +91,7 @@ describe('explainOutOfMemory', () => {
       optimizer: { maxLearningRate: 1 },
     };
     const names = listNames(await findRemedy(experts, { worldSize: 4 }));
-    // the 8 experts could be divided among 8 processes, but there are only 4
+    // the 8 experts could be sharded over 8 processes, but there are only 4
     expect(names.filter((name) => name.includes('expert'))).toEqual([
       '--expert-model-parallel-size 2',
       '--expert-model-parallel-size 4',

@@ -17,7 +17,8 @@ import { dryRunRank, metaRun } from '../dry-run/dry-run-rank.js';
 const moreProcesses = `more processes with a larger ${flagsThatDivideModel.map((flag) => `--${flag}`).join(' or ')}`;
 
 /**
- * The longest time to search for advice, in milliseconds, so that the failed process does not seem to hang.
+ * How long to search for advice at most, in milliseconds. In a longer search, the failed process would seem
+ * to hang.
  */
 const mostMilliseconds = 3000;
 
@@ -42,8 +43,8 @@ export async function explainOutOfMemory(error: unknown, options: FailedRun): Pr
 }
 
 /**
- * Returns the error for the WebAssembly kernels. They compute in a single process, and in a dry run, they
- * count only up to their own 4 GiB.
+ * Returns the error for the WebAssembly kernels. These kernels compute in a single process, and their dry run
+ * counts memory only up to 4 GiB.
  */
 function explainOnWebAssembly(error: MtlError, smaller: readonly string[]): KernelError {
   const native = 'install native kernels, which use all memory of the machine (mtl doctor says how)';
@@ -157,7 +158,7 @@ function changes({ training, parallel, model }: PretrainingConfiguration): reado
     training.precision === 'fp32' && { costs: 'some', values: { bf16: true } },
   ];
   return [
-    // these may contain invalid sizes, which are removed later
+    // these changes may contain invalid sizes, which are removed later
     ...savingsOfLayout(parallel, { hasExperts: model.numExperts !== undefined }),
     ...others.filter((change): change is FlagChange => change !== false),
   ].sort((a, b) => costsOfSaving.indexOf(a.costs) - costsOfSaving.indexOf(b.costs));

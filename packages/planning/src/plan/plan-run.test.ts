@@ -14,7 +14,8 @@ function countFlops(operations: readonly Operation[]): number {
       return sum + 2 * operation.batch * operation.rows * operation.columns * operation.depth;
     }
     if (operation.kind !== 'fused-attention') return sum;
-    // the recorded FLOPs are the computed half; the backward pass computes five matmuls but counts four
+    // causal attention records only the FLOPs of the half that is computed; its backward pass computes five
+    // matmuls but counts four
     return sum + (2 * operation.flops) / (operation.name.endsWith('backward') ? 1.25 : 1);
   }, 0);
 }
@@ -189,7 +190,7 @@ describe('recordRun on device cuda', () => {
 
   it('counts what a forward pass keeps on that device', async () => {
     const { keptBytes } = await recordRun(configureTinyGpt(options), { gpusPerNode: 8 });
-    // at least the input of each of 4 layers, which has `S * B * H` values in bfloat16
+    // the forward pass keeps at least the input of each of 4 layers, which has `S * B * H` values in bfloat16
     expect(keptBytes[0]).toBeGreaterThan(4 * 32 * 2 * 64 * 2);
   });
 
@@ -289,7 +290,7 @@ describe('planRun', () => {
     const [two, four, eight] = [await planned(true, 8), await planned(true, 16), await planned(true, 32)];
     expect(four!.reducedBytes).toBe(2 * two!.reducedBytes);
     expect(eight!.reducedBytes).toBe(2 * four!.reducedBytes);
-    // every micro-batch except the first finds the root and the first layers in memory
+    // every micro-batch except the first finds the root and the first layers already gathered in memory
     expect(eight!.gatheredBytes - four!.gatheredBytes).toBe(2 * (four!.gatheredBytes - two!.gatheredBytes));
     expect(four!.gatheredBytes).toBeLessThan(2 * two!.gatheredBytes);
   });
@@ -305,10 +306,10 @@ describe('planRun', () => {
     const mebibyte = 2 ** 20;
     const ofStage = (stage: number) =>
       ranks.find(({ stages }) => stages.includes(stage))!.memoryOfLibraries!.communicators / mebibyte;
-    // 24 rings with 12 MiB for each pair of ranks on a node (tensor, data), and 16 rings with 20 MiB for all
-    // ranks
+    // each of the two groups within a node (tensor and data) has 24 rings with 12 MiB, and the group of all
+    // ranks has 16 rings with 20 MiB
     const collectives = 2 * 24 * 12 + 16 * 20;
-    // plus 8 channels with 10 MiB for messages, which are sent and received in both directions
+    // 8 channels with 10 MiB are added for messages, which are sent and received in both directions
     expect(ofStage(1)).toBe(collectives + 4 * 8 * 10);
     // the first stage also has the group of the tied embedding, but only two messages instead of four
     expect(ofStage(0)).toBe(collectives + 16 * 20 + 2 * 8 * 10);

@@ -36,7 +36,7 @@ import { recordRun } from './record-run.js';
 
 export interface PlanRunOptions {
   readonly profile: Profile;
-  /** The memory of each process, in bytes. Default: the memory in the profile. */
+  /** The memory that each process may use, in bytes. Default: the memory in the profile. */
   readonly memoryBytes?: number | undefined;
 }
 

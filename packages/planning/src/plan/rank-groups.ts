@@ -72,8 +72,8 @@ interface Use {
 }
 
 /**
- * Records the groups that a rank of a dry run uses for communication on its device, and for which operations
- * each is used.
+ * Records the groups that a rank of a dry run uses for communication on its device, and the kinds of
+ * operations that use each group.
  */
 export class UsedGroups {
   readonly #groupNamed: GroupNamed;

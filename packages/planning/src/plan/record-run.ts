@@ -146,7 +146,7 @@ class StepRecording implements StepListener {
   readonly #reduction: CollectiveOperation[] = [];
   readonly #gather: CollectiveOperation[] = [];
   readonly #ids = new Map<MetaOperation, number>();
-  /** The number of collectives whose start the lists of passes contain. */
+  /** How many starts of collectives the lists of passes contain. */
   #numStarts = 0;
   /** The collectives of units that a pass has started and for which no operation has waited yet. */
   readonly #pendingUnits = new Map<MetaOperation, CollectiveOperation>();
@@ -340,7 +340,7 @@ class StepRecording implements StepListener {
   }
 }
 
-/** Returns `all` without one equal collective for each collective in `others`. */
+/** Returns `all` after removing, for each collective in `others`, one collective that is equal to it. */
 function withoutEqual(
   all: readonly CollectiveOperation[],
   others: readonly CollectiveOperation[],
@@ -364,7 +364,8 @@ function describeCollective({ operation, bytes }: MetaOperation, group: RankGrou
     receive: 'message',
   } as const;
   const collective = collectives[operation as keyof typeof collectives] ?? 'all-reduce';
-  // a gather is recorded with the bytes that this rank contributes
+  // a gather is reported with the bytes that this rank contributes, so the complete tensor is larger by the
+  // number of ranks
   const whole = operation === 'allGather' ? bytes * group.size : bytes;
   return { kind: 'collective', name: operation, collective, bytes: whole, group };
 }

@@ -150,7 +150,7 @@ function findInput(operands: Operands): Tensor {
 function countBytes(name: string, operands: Operands): number {
   const rows = rowsOnly[name];
   if (rows !== undefined) {
-    // rows are read and written; accumulated rows are read twice
+    // rows are read and written; if they are accumulated, their previous values are also read
     const factor = name === 'embedding_forward' && operands.accumulate !== true ? 2 : 3;
     return factor * (operands[rows.rows] as Tensor).bytes;
   }

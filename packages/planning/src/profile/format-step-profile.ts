@@ -24,7 +24,7 @@ export function formatStepProfile(profile: StepProfile, roofline: Roofline): str
     (operation.bytes / operation.seconds / 1e9).toFixed(1),
     percent(leastSeconds(operation, roofline) / operation.seconds),
   ];
-  // the time that the operations would take at the roofline's rates, as a fraction of their time
+  // the time that the operations would take at the roofline's rates, as a fraction of the measured time
   const all = (name: string, some: readonly ProfiledOperation[]): string[] => {
     const least = some.reduce((sum, operation) => sum + leastSeconds(operation, roofline), 0);
     return [...[name, '', ''], ...formatTime(total, profile), ...['', '', percent(least / total)]];

@@ -4,7 +4,7 @@ import { lastMatmulKernel } from '@mtl/kernels/matmul-choices';
 import type { RecordedActivity, StepListener } from '@mtl/pipeline';
 import { type RecordedOperation, recordedOperation } from '../plan/recorded-operation.js';
 
-/** The total time and work of all calls of an operation with the same sizes, in the profiled steps. */
+/** The total time and work of an operation's calls with the same sizes, in the profiled steps. */
 export interface ProfiledOperation {
   /** The name of the native operation, including its variant. */
   readonly name: string;
@@ -33,10 +33,10 @@ export interface StepProfile {
 }
 
 export interface OperationProfileOptions {
-  /** The first step to profile, by the trainer's step numbers. `last` is the last step to profile. */
+  /** The first step to profile, as the trainer counts steps. `last` is the last step to profile. */
   readonly first: number;
   readonly last: number;
-  /** Returns for how many seconds in total this rank has waited for other ranks. */
+  /** Returns how many seconds in total this rank has waited for other ranks. */
   readonly waitedSeconds: () => number;
   /** Called once, after the last step. */
   readonly onProfile: (profile: StepProfile) => void;

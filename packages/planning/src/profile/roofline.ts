@@ -21,7 +21,10 @@ const numRepetitions = 5;
 
 const dtypes = { fp32: 'float32', bf16: 'bfloat16', fp16: 'float16' } as const;
 
-/** Measures the roofline for the given dtypes. This takes less than a second on two cores, and 192 MiB. */
+/**
+ * Measures the roofline for the given dtypes. This takes less than a second on two cores, and allocates 192
+ * MiB.
+ */
 export function measureRoofline(computed: Iterable<ComputeDtype>): Roofline {
   const flopsPerSecond: Partial<Record<ComputeDtype, number>> = {};
   for (const dtype of computed) flopsPerSecond[dtype] = (2 * matmulSize ** 3) / matmulSeconds(dtype);

@@ -168,14 +168,15 @@ describe('fingerprints', () => {
     const path = locate('large.jsonl');
     writeFileSync(path, Buffer.alloc(2 ** 20, 'x'));
     const before = taskDataFingerprint(path, { isWhole: true });
-    // a byte between two of the sampled blocks
+    // the changed byte is between two of the sampled blocks
     change(path, 10_000);
     const now = taskDataFingerprint(path, { isWhole: true });
     expect(now.sampledSha256).toBe(before.sampledSha256);
     expect(dataChanges({ datasets: [before], workingDirectory }, [now])).toEqual([
       `${path}: other content of the same size`,
     ]);
-    // a record of an older version has no checksum of all bytes, so the checksums of samples are compared
+    // a record of an older version has no checksum of all bytes, so the checksums of sampled bytes are
+    // compared
     const { sha256: _, ...older } = before;
     expect(dataChanges({ datasets: [older], workingDirectory }, [now])).toEqual([]);
   });
@@ -205,7 +206,8 @@ describe('fingerprints', () => {
         .filter((flag) => flag !== 'load-hf' && flag !== 'load-lora')
         .map((flag) => `--${flag} ${[resolved[flag as 'vocab-file']].flat().join(' ')}: other content`),
     );
-    // a record of an older version has no checksum of all bytes, so the checksums of samples are compared
+    // a record of an older version has no checksum of all bytes, so the checksums of sampled bytes are
+    // compared
     const { contentsSha256: _, ...older } = before;
     expect(changedFiles(files, older, now)).toEqual([]);
     change(path, 0);

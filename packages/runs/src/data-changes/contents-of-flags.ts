@@ -24,9 +24,9 @@ export interface FileContents {
 }
 
 /**
- * Returns checksums of the files and folders that the flags name. Checksums of samples exist for all files,
- * and checksums of all bytes for files that a run reads completely. Both are computed as for datasets (see
- * `taskDataFingerprint`). A value that is not a path, such as the name of a schedule, has no checksum.
+ * Returns checksums of the files and folders that the flags name. Every file has a checksum of sampled bytes,
+ * and files that a run reads completely also have a checksum of all bytes. Both are computed as for datasets
+ * (see `taskDataFingerprint`). A value that is not a path, such as the name of a schedule, has no checksum.
  */
 export function contentsOfFlags(flags: Readonly<Record<string, unknown>>): FileContents {
   const contents: Record<string, string> = {};

@@ -8,8 +8,8 @@ type Datasets = RunStart['datasets'];
 type Dataset = Datasets[number];
 
 /**
- * The data of the run that saved a checkpoint, as recorded in the run.json next to the checkpoint. If it is
- * not known, `why` is the reason.
+ * The data of the run that saved a checkpoint, as recorded in the run.json next to the checkpoint. If the
+ * data is unknown, `why` is the reason.
  */
 type DataBefore =
   | { readonly start: RunStart; readonly why?: undefined }
@@ -100,7 +100,7 @@ export function changedFiles(
   const valuesBefore = before.resolved ?? before.flags;
   return names.flatMap((flag) => {
     const whole = [before.contentsSha256?.[flag], now.contentsSha256[flag]];
-    // a record of an older version has only checksums of samples
+    // a record of an older version has only checksums of sampled bytes
     const [old, current] = whole.includes(undefined) ? [before.contents?.[flag], now.contents[flag]] : whole;
     const [valueBefore, value] = [valuesBefore[flag], now.resolved[flag]].map((one) => JSON.stringify(one));
     const isChanged = old !== undefined && current !== undefined && old !== current && valueBefore === value;

@@ -60,7 +60,7 @@ export async function configureJob(
   { world, job }: JoinedProcesses,
 ): Promise<ConfiguredJob> {
   const { load, finetune, save, 'train-data': trainData } = flags.values;
-  // checked first, because tokenizing conversations may take minutes
+  // the directory is checked first, because tokenizing conversations may take minutes
   if (trainData !== undefined && save !== undefined) await refuseOtherRuns({ save, load, finetune }, job);
   const conversations = await openConversations(flags);
   const configuration = validateConfiguration(flags, {

@@ -51,7 +51,7 @@ it('leaves checkpoints of other runs, converted ones, and the branch that --ckpt
   await saveCheckpoint({ directory: save, ...converted, iteration: 51, run: 'another' });
   const describeRun = async (iteration: number) =>
     await runOfCheckpoint(await Checkpoint.open(join(save, `iter_${String(iteration).padStart(7, '0')}`)));
-  // returns to step 2, so checkpoints 3 and 4 now belong to a separate branch
+  // returns to step 2, so that checkpoints 3 and 4 are no longer part of the run that continues
   await job(10, { ...kept, checkpointStep: 2, saveInterval: 5 });
   expect(iterations(save)).toEqual([1, 2, 3, 4, 10, 50, 51]);
   expect(await describeRun(10)).not.toBe(await describeRun(4));

@@ -43,7 +43,7 @@ export function createRankWatch(
     readonly processes: TrainingProcesses;
     readonly hosts: readonly string[];
     /**
-     * The world of the run's processes. On GPUs, it measures the time for which they wait for communication.
+     * The world of the run's processes. On GPUs, it measures how long the processes wait for communication.
      */
     readonly world: World | undefined;
     readonly times?: RankWatchTimes | undefined;
@@ -193,7 +193,7 @@ export function hostNames(group: ProcessGroup | undefined, name = hostname()): r
   });
 }
 
-/** Returns for how many seconds this process has waited for communication in its groups. */
+/** Returns how many seconds this process has waited for communication in its groups. */
 export function waitedSeconds(groups: GroupsByRole): number {
   const distinct = new Set(
     Object.values(groups).filter((group): group is ProcessGroup => group !== undefined),

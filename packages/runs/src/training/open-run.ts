@@ -24,7 +24,8 @@ export interface OpenTrainingOptions {
   /** The world of the training run's processes, including this process. Default: only this process. */
   readonly world?: World | undefined;
   /**
-   * True if `close` closes the world, and an error in a step aborts it. Default: the caller closes the world.
+   * True if `close` closes the world, and an error in a step aborts it. Default: false, and the caller closes
+   * the world.
    */
   readonly closesWorld?: boolean;
   /**

@@ -49,7 +49,7 @@ import { checkMemoryOfRun } from './webassembly-kernels.js';
 /** A training run of a model on documents or conversations. */
 export type Pretraining = Training<NumberedBatch, PretrainingConfiguration, TrainingReporters>;
 
-/** The parts of a training run on documents or conversations. */
+/** The components from which a training run on documents or conversations is made. */
 interface PretrainingComponents {
   readonly data: OpenedData;
   readonly model: TransformerConfiguration;
@@ -267,7 +267,7 @@ function openEvaluation(
 }
 
 /**
- * Returns the architecture that a run trains. Before, checks that the requested export formats support it and
+ * Returns the architecture that a run trains, after checking that the requested export formats support it and
  * that, with the WebAssembly kernels, it fits in their memory. With --time-matmuls on device `cuda`, also
  * times
  * the run's matmuls. All ranks must call this function.

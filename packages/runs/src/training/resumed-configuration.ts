@@ -27,7 +27,10 @@ export interface ResumedConfigurationOptions {
 export interface ResumedConfiguration {
   /** The configuration with the schedule in effect. */
   readonly configuration: PretrainingConfiguration;
-  /** Descriptions of how the settings differ from the checkpoint's run. Empty if nothing differs. */
+  /**
+   * Descriptions of how the settings differ from the settings of the run that saved the checkpoint. Empty if
+   * nothing differs.
+   */
   readonly notes: readonly string[];
 }
 
@@ -276,8 +279,8 @@ const replaced: readonly FlagName[] = [
 ];
 
 /**
- * Returns a run's flags after its schedule was replaced. Parsing these flags again results in the new
- * schedule.
+ * Returns a run's flags with the settings of its schedule replaced by `schedule`. Parsing these flags again
+ * results in this schedule.
  */
 export function flagsWithSchedule<Flags extends object>(flags: Flags, schedule: Schedule): Flags {
   const kept = Object.entries(flags).filter(([name]) => !replaced.includes(name as FlagName));

@@ -23,7 +23,7 @@ export interface DryRunOfProgram {
    * number for one replica of the model.
    */
   readonly numProcesses?: number | undefined;
-  /** The environment variables, which identify launchers. Only the first process prints. */
+  /** The environment variables, by which launchers identify processes. Only the first process prints. */
   readonly variables: Variables;
   readonly print: (text: string) => void;
 }
@@ -55,10 +55,10 @@ export type OpenComparison = (options: {
 
 /** The steps in which to measure the time of each operation. */
 export interface OperationsToProfile {
-  /** The first step, as the trainer numbers the steps. `last` is the last step. */
+  /** The first step, as the trainer counts steps. `last` is the last step. */
   readonly first: number;
   readonly last: number;
-  /** Returns for how many seconds in total this process has waited for other processes. */
+  /** Returns how many seconds in total this process has waited for other processes. */
   readonly waitedSeconds: () => number;
   readonly onMessage: (text: string) => void;
 }

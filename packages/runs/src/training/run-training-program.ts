@@ -80,7 +80,8 @@ export async function runTrainingProgram(
   checkOptions(options, { of: 'runTrainingProgram', checks });
   checkArgument(body, { name: 'body', check: functionOption });
   const { argv, model, program, description, planning, defaults = {} } = options;
-  // applies until the run trains. From then on, the run itself handles a closed output, and saves first
+  // this handling applies until the run trains. From then on, the run itself handles a closed output, and
+  // saves first
   endWithoutOutput({ exitCode: 128 + constants.signals.SIGPIPE });
   try {
     const flags = parseFlags(argv, { model, unused: defaults });

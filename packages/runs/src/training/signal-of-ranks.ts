@@ -4,8 +4,8 @@ import type { TrainingProcesses } from '../parts/ranks/training-processes.js';
 
 /**
  * Returns, on all ranks, the stop signal that any rank has received; undefined if none has. All ranks must
- * call this function, which records the signal on each. This is necessary because, after the last step, a
- * signal may have reached only one rank.
+ * call this function, which also records the signal on every rank. This is necessary because, after the last
+ * step, a signal may have reached only one rank.
  */
 export function signalOfRanks({ groups }: Pick<TrainingProcesses, 'groups'>): NodeJS.Signals | undefined {
   const own = stopSignal();

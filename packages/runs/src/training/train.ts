@@ -68,7 +68,7 @@ const silence: ConsoleStream = { write: () => true };
  */
 export async function train(all: TrainOptions = {}): Promise<Pretraining> {
   checkOptions(all, { ...ofRun, checks });
-  // checked here, because otherwise this process would first wait for other processes
+  // a stop signal is checked here, because otherwise this process would first wait for other processes
   refuseAfterStopSignal();
   const { stream = silence, extensions, blocks, planning, ...options } = all;
   const flags = flagsOfOptions(blocks === undefined ? options : withBlocks(options, blocks));

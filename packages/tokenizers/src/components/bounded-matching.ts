@@ -6,8 +6,8 @@ let context: { run: (() => unknown) | undefined } | undefined;
 let script: Script | undefined;
 
 /**
- * The time limit of a search, in milliseconds: a constant, and an amount for each UTF-16 code unit of the
- * text. Tests lower both.
+ * The time limit of a search, in milliseconds: `start`, plus `perUnit` for each UTF-16 code unit of the text.
+ * Tests lower both.
  */
 export const searchLimits = { start: 1000, perUnit: 0.01 };
 

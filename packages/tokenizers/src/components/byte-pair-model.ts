@@ -47,7 +47,7 @@ export function byteTokens(text: string, ids: ReadonlyMap<string, number>): numb
   return found;
 }
 
-/** Returns a function that returns the initial ids of a word, before any merge. */
+/** Returns a function that splits a word into its initial symbols and returns their ids, before any merge. */
 function firstSymbols(
   model: TokenizerJson['model'],
   ids: ReadonlyMap<string, number>,

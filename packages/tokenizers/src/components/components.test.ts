@@ -42,7 +42,7 @@ function chooseEod({ model }: Case['json']): string {
   return String(Array.isArray(vocab) ? vocab[0]?.[0] : Object.keys(vocab ?? {})[0]);
 }
 
-/** The numbers of comparisons by result, and the cases with differences. */
+/** How many comparisons had each result, and the cases with differences. */
 interface Compared {
   equal: number;
   refused: number;

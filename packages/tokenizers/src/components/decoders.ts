@@ -7,8 +7,8 @@ import { replaceMatches, textPattern } from './text-pattern.js';
 export type Decoder = (tokens: readonly string[]) => readonly string[];
 
 /**
- * Makes a decoder that decodes exactly as in tokenizers 0.23. Throws `MTL_DATA_TOKENIZER` for an unsupported
- * type.
+ * Makes a decoder that decodes exactly like version 0.23 of the `tokenizers` library. Throws
+ * `MTL_DATA_TOKENIZER` for an unsupported type.
  */
 export function makeDecoder(component: Component): Decoder {
   switch (component.type) {
@@ -141,7 +141,10 @@ function strip(component: Component): Decoder {
     });
 }
 
-/** Replacements of English punctuation and contractions, in the library's order. */
+/**
+ * Replacements of English punctuation and contractions, in the order in which the `tokenizers` library
+ * applies them.
+ */
 const artifacts: readonly (readonly [string, string])[] = [
   [' .', '.'],
   [' ?', '?'],

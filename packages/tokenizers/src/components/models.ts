@@ -8,8 +8,8 @@ import { unigramModel } from './unigram-model.js';
 export type Model = (word: string) => readonly (number | undefined)[];
 
 /**
- * Makes a model that encodes exactly as in tokenizers 0.23, given a checked tokenizer.json and the ids of its
- * tokens.
+ * Makes a model that encodes exactly like version 0.23 of the `tokenizers` library, given a checked
+ * tokenizer.json and the ids of its tokens.
  *
  * @param fail called for invalid merges, which have not been checked before
  */

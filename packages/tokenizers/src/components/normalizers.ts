@@ -7,8 +7,8 @@ import { replaceMatches, type TextPattern, textPattern } from './text-pattern.js
 import { combiningMark, control, newerThanUnicode9, nonSpacingMark } from './unicode-versions.js';
 
 /**
- * Makes a normalizer that normalizes exactly as in tokenizers 0.23. Throws `MTL_DATA_TOKENIZER` for an
- * unsupported type.
+ * Makes a normalizer that normalizes exactly like version 0.23 of the `tokenizers` library. Throws
+ * `MTL_DATA_TOKENIZER` for an unsupported type.
  */
 export function makeNormalizer(component: Component): Normalizer {
   switch (component.type) {
@@ -81,8 +81,8 @@ const newer = new RegExp(`[${newerThanUnicode9}]`, 'u');
 const betweenNewer = new RegExp(`[^${newerThanUnicode9}]+`, 'gu');
 
 /**
- * Returns a function for Unicode normalization as in the library. The library ignores characters that are
- * newer than Unicode 9, so the text between such characters is normalized separately.
+ * Returns a function for Unicode normalization as in the `tokenizers` library. The library ignores characters
+ * that are newer than Unicode 9, so the text between such characters is normalized separately.
  */
 function unicodeForm(form: 'NFC' | 'NFD' | 'NFKC' | 'NFKD'): (text: string) => string {
   return (text) =>

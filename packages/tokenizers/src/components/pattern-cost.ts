@@ -14,7 +14,9 @@ const anyCharacter = '[^]';
 
 /** The cost of backtracking into a sub-pattern if the pattern after it fails. */
 interface Cost {
-  /** The number of ways in which the sub-pattern can match at a position, without repetitions of loops. */
+  /**
+   * The number of ways in which the sub-pattern can match at a position, not counting repetitions of loops.
+   */
   readonly ways: number;
   /**
    * How many loops compete for the same characters. Each loop multiplies the number of ways by the length of
@@ -29,10 +31,10 @@ const free: Cost = { ways: 1, depth: 0, loops: [] };
 const unbounded: Cost = { ways: Number.POSITIVE_INFINITY, depth: 0, loops: [] };
 
 /**
- * Returns a function that returns true if a search for all matches in a text could backtrack much. The
- * function always returns true if loops are nested or the pattern is too complex to analyse. Otherwise, it
- * returns true for a text with a long run of characters that a loop matches, if the pattern after the loop
- * can fail. For the patterns of published tokenizers, this means hundreds of consecutive spaces or letters.
+ * Returns a predicate: true if a search for all matches in the given text could backtrack much. The predicate
+ * is always true if loops are nested or the pattern is too complex to analyse. Otherwise, it is true for a
+ * text with a long run of characters that a loop matches, if the pattern after the loop can fail. For the
+ * patterns of published tokenizers, this means hundreds of consecutive spaces or letters.
  *
  * @param source a valid expression in Oniguruma's syntax
  */

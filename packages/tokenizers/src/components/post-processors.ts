@@ -8,8 +8,8 @@ type Encoding = readonly (number | typeof theText)[];
 type PostProcessor = (encodings: readonly Encoding[]) => readonly Encoding[];
 
 /**
- * Returns the special tokens that a post-processor, as in tokenizers 0.23, adds before a text; undefined if
- * there are none.
+ * Returns the special tokens that a post-processor adds before a text, as in version 0.23 of the `tokenizers`
+ * library; undefined if there are none.
  *
  * @throws DataError MTL_DATA_TOKENIZER for an unusable post-processor
  */

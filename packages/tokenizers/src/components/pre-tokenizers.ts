@@ -19,8 +19,8 @@ export interface PreTokenizer {
 }
 
 /**
- * Makes a pre-tokenizer that splits exactly as in tokenizers 0.23. Throws `MTL_DATA_TOKENIZER` for an
- * unsupported type.
+ * Makes a pre-tokenizer that splits exactly like version 0.23 of the `tokenizers` library. Throws
+ * `MTL_DATA_TOKENIZER` for an unsupported type.
  */
 export function makePreTokenizer(component: Component): PreTokenizer {
   switch (component.type) {
@@ -241,7 +241,7 @@ function metaspace(component: Component): PreTokenizer {
       if (text === '') return [];
       const whole = marked(text, front);
       const replaced = text.replaceAll(' ', replacement);
-      // the replacement may be longer than a space
+      // the replacement may be longer than a space, so lengths are measured after spaces are replaced
       const ahead = text.slice(0, front).replaceAll(' ', replacement).length;
       const traced = { text: whole, front: front > 0 ? ahead + whole.length - replaced.length : 0 };
       return splits ? words.trace(traced) : [traced];

@@ -36,7 +36,7 @@ const pieces = new RegExp(
   'gu',
 );
 
-// created at its first use, because the creation takes some milliseconds
+// the segmenter is created at its first use, because the creation takes some milliseconds
 let segmenter: Intl.Segmenter | undefined;
 
 /**

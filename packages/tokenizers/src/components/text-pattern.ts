@@ -76,8 +76,9 @@ const newer = new RegExp(`[${newerThanUnicode16}\\u0295]`, 'u');
 const allNewer = new RegExp(newer, 'gu');
 
 /**
- * Replaces each character that is unknown to the library's version of Oniguruma by an unassigned character of
- * the same length. U+0295, which is not a lowercase letter in Unicode 17, is replaced by U+0138, which is.
+ * Replaces each character that is unknown to the Oniguruma version in the `tokenizers` library by an
+ * unassigned character of the same length. U+0295, which is not a lowercase letter in Unicode 17, is replaced
+ * by the lowercase letter U+0138.
  */
 export function withoutNewerCharacters(text: string): string {
   if (!newer.test(text)) return text;

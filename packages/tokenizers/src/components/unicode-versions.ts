@@ -51,9 +51,14 @@ function writeClass(ranges: string): string {
     .join('');
 }
 
-/** Characters newer than Unicode 9, the version that the library uses for normalization and scripts. */
+/**
+ * Characters newer than Unicode 9, the version that the `tokenizers` library uses for normalization and
+ * scripts.
+ */
 export const newerThanUnicode9 = writeClass(newerThan9);
-/** Characters newer than Unicode 16, the version that the library uses for regular expressions. */
+/**
+ * Characters newer than Unicode 16, the version that the `tokenizers` library uses for regular expressions.
+ */
 export const newerThanUnicode16 = writeClass(newerThan16);
 
 /** White space as defined by Unicode, which includes U+0085 but not U+FEFF. */

@@ -12,7 +12,7 @@ interface LearnMergesOptions {
   readonly symbols: string[];
   /** The number of symbols at which learning stops. */
   readonly vocabularySize: number;
-  /** The number of occurrences that a pair needs, at least, to be merged. */
+  /** The minimum number of occurrences of a pair that is merged. */
   readonly minFrequency: number;
   /**
    * The prefix of symbols that continue a word ("##"). When two symbols are merged, it is removed from the

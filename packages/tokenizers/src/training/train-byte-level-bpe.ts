@@ -15,7 +15,7 @@ interface TrainByteLevelBpeOptions {
   readonly texts: TrainingTexts;
   /** The number of ids, which include special tokens, 256 bytes and merges. */
   readonly vocabularySize: number;
-  /** The number of occurrences that a pair needs, at least, to be merged. Default: 2. */
+  /** The minimum number of occurrences of a pair that is merged. Default: 2. */
   readonly minFrequency?: number;
   /** The tokens that get the first ids. Default: only `<|endoftext|>`. */
   readonly specialTokens?: readonly string[];

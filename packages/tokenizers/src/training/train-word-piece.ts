@@ -25,12 +25,13 @@ interface TrainWordPieceOptions {
    * word) and merges.
    */
   readonly vocabularySize: number;
-  /** The number of occurrences that a pair needs, at least, to be merged. Default: 2. */
+  /** The minimum number of occurrences of a pair that is merged. Default: 2. */
   readonly minFrequency?: number;
   /** True to convert texts to lower case and to strip accents. Default: true, as in bert-base-uncased. */
   readonly lowercase?: boolean;
   /**
-   * Special tokens whose ids follow the ids of BERT's own five, such as `[BOS]` and `[EOS]`. Default: none.
+   * Additional special tokens, such as `[BOS]` and `[EOS]`. Their ids follow the ids of BERT's five special
+   * tokens. Default: none.
    */
   readonly additionalSpecialTokens?: readonly string[];
   /**

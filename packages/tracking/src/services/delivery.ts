@@ -30,7 +30,7 @@ export interface DeliveryTimes {
   /** The wait between checks for new rows. */
   readonly interval: number;
   /**
-   * The time without new rows, in milliseconds, after which the service is informed that the run continues.
+   * How long no new rows must arrive, in milliseconds, before the service is informed that the run continues.
    */
   readonly keepAlive: number;
   /**
@@ -56,7 +56,8 @@ interface DeliveryOptions {
   /** Called when the state has changed. */
   readonly save: () => void;
   /**
-   * Called once if the service rejects the run, and each time the service becomes unavailable or available.
+   * Called once if the service rejects the run, and each time the service becomes unavailable or available
+   * again.
    */
   readonly onMessage: (text: string) => void;
   readonly times?: DeliveryTimes;
@@ -134,7 +135,7 @@ export class Delivery {
       this.#sentAt = Date.now();
       save();
     }
-    // must be read before the rows, because rows may be added until the run ends
+    // the outcome must be read before the rows, because rows may be added until the run ends
     const outcome = this.#outcome;
     if (this.#batch.length === 0)
       this.#batch = await rows.read({ limit: service.mostRows, isOver: outcome !== undefined });

@@ -3,7 +3,7 @@ import { expertScalars } from '../expert-scalars.js';
 
 const newLine = 0x0a;
 
-/** The maximum number of bytes of the file that are in memory. A row that is longer takes more. */
+/** How many bytes of the file are in memory at most. A longer row takes more. */
 const blockBytes = 1 << 20;
 
 interface ReadRowsOptions {

@@ -13,7 +13,7 @@ interface JsonRequest {
 }
 
 const timeoutMs = 20_000;
-/** The maximum number of characters that an error shows of an answer. */
+/** The maximum number of characters of an answer that an error message shows. */
 const mostCharacters = 200;
 
 /**

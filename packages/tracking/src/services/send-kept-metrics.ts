@@ -15,9 +15,7 @@ export interface SendKeptMetricsOptions {
   readonly outcome: RunOutcome;
   readonly credentials: TrackingCredentials;
   readonly onMessage: (text: string) => void;
-  /**
-   * The time in milliseconds for which services may be unavailable before sending fails. Default: a minute.
-   */
+  /** How long services may be unavailable before sending fails, in milliseconds. Default: a minute. */
   readonly graceMs?: number;
   readonly times?: DeliveryTimes;
 }

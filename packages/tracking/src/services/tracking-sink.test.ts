@@ -167,7 +167,7 @@ describe('TrackingSink', () => {
       await until(() => server.requests.length >= 2);
       const start = performance.now();
       const rows = await sink.close('finished');
-      // two seconds, with a margin for a busy machine
+      // the end of the run waits two seconds; the rest is a margin for a busy machine
       expect(performance.now() - start).toBeLessThan(4000);
       const text = new RegExp(`^0 steps sent, 2 kept \\(.+\\): mtl runs send ${directory}$`);
       expect(rows).toEqual([

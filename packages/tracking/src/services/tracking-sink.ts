@@ -27,11 +27,11 @@ export interface OpenTrackingOptions extends BeginTrackingOptions {
 }
 
 /**
- * The time in milliseconds that the end of a run waits for services. Rows that they have not accepted by then
- * stay in the run folder.
+ * How long the end of a run waits for services at most, in milliseconds. Rows that they have not accepted by
+ * then stay in the run folder.
  */
 const mostWaitMs = 2000;
-/** The last part of `mostWaitMs`, in which the thread reports the state of the services. */
+/** The last part of `mostWaitMs`, in which the sending thread reports the state of the services. */
 const marginMs = 250;
 
 /**
@@ -122,7 +122,9 @@ async function within<Result>(milliseconds: number, promise: Promise<Result>): P
   }
 }
 
-/** Returns the state of the services as recorded in the run folder, without asking the thread. */
+/**
+ * Returns the state of the services as recorded in the run folder, without asking the thread that sends rows.
+ */
 async function keptResults(
   { wandb, mlflow }: TrackingState,
   metricsPath: string,

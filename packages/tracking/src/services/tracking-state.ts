@@ -9,14 +9,14 @@ export type MlflowState = MlflowSettings & DeliveryState & { experimentId?: stri
 
 /**
  * The state of the tracking services in a run folder: for each service, its settings, the run's identity at
- * the service, and the number of rows that the service has.
+ * the service, and the number of rows that the service has received.
  */
 export interface TrackingState {
   wandb?: WandbState;
   mlflow?: MlflowState;
 }
 
-/** The value that identifies tracking.json as such a file. */
+/** The value of the field `format`, by which tracking.json is recognized. */
 const format = 'mtl-tracking';
 
 /**

@@ -93,9 +93,9 @@ describe('TensorboardWriter', () => {
     const writer = new TensorboardWriter({ directory, ...clock });
     writer.scalar('lm loss', 2.5, 300);
     writer.close();
-    // read back once with TensorBoard 2.21's EventAccumulator: one point with step 300 and value 2.5, at time
-    // 1700000000.5. The first frame: length, its checksum | wall time | file version | source metadata |
-    // checksum of the data
+    // this file was read back once with TensorBoard 2.21's EventAccumulator: one point with step 300 and
+    // value 2.5, at time 1700000000.5. The first frame: length, its checksum | wall time | file version |
+    // source metadata | checksum of the data
     const first =
       '4200000000000000 79f36eaa 0900002040fc54d941 1a0d627261696e2e4576656e743a32 52280a26' +
       '6d746c2e747261696e65722e6d6574726963732e74656e736f72626f6172645f777269746572 76ef0538';

@@ -77,7 +77,7 @@ describe('ExpertBalance', () => {
     balance.aroundPasses(1, () => gets(1, 2, 3, 4));
     const [event] = balance.afterStep(step(1));
     // there is one sum over ranks in each step; it contains the row counts of both layers, the score-based
-    // choices of both layers, and three values for each layer's report
+    // expert assignments of both layers, and three values for each layer's report
     expect(asked).toEqual([[0, 0, 0, 0, 1, 2, 3, 4, ...new Array<number>(8 + 6).fill(0)]]);
     expect(event?.fields).toMatchObject({
       layers,

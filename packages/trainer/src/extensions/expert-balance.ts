@@ -20,8 +20,8 @@ export interface LoadOfExperts {
   /** Returns the number of rows that each expert has received since the last call. */
   take(): readonly number[];
   /**
-   * Returns the number of choices since the last call: k for each row, including choices that were dropped
-   * because an expert was full.
+   * Returns the number of expert assignments since the last call: k for each row, including assignments that
+   * were dropped because an expert was full.
    */
   takeChoices(): number;
   /**
@@ -57,8 +57,8 @@ interface ExpertBalanceOptions {
  * biases.
  *
  * A report covers the steps of an interval. It has the loads, the experts that got no rows, and the fraction
- * of choices that were dropped because an expert was full. It also has the mean entropy of the router's
- * scores in the last step.
+ * of expert assignments that were dropped because an expert was full. It also has the mean entropy of the
+ * router's scores in the last step.
  */
 export class ExpertBalance implements TrainerExtension {
   readonly name = 'experts';
@@ -133,7 +133,8 @@ export class ExpertBalance implements TrainerExtension {
 
   /**
    * Returns the counts and entropies of a step, summed over all ranks with one collective. Rows are listed by
-   * layer and expert. Choices, the sum of entropies, and the number of rows in this sum are listed by layer.
+   * layer and expert. Expert assignments, the sum of entropies, and the number of rows in this sum are listed
+   * by layer.
    */
   #sumsOfAll({ isReported }: { readonly isReported: boolean }) {
     const { loads, layers, numExperts, ranks } = this.#options;

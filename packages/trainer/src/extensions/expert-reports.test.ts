@@ -23,8 +23,8 @@ class FakeLoad implements LoadOfExperts {
   constructor(readonly layer: string) {}
 
   /**
-   * Adds a pass. `counts` are the rows that reach each expert. The remaining choices of `numChoices` are
-   * dropped. Each row has the entropy `entropy`.
+   * Adds a forward pass. `counts` is the number of rows that reach each expert. The remaining expert
+   * assignments of `numChoices` are dropped. Each row has the entropy `entropy`.
    */
   pass(counts: readonly [number, number], { numChoices = counts[0] + counts[1], entropy = 0 } = {}): void {
     this.#counts = this.#counts.map((sum, expert) => sum + counts[expert]!);

@@ -26,7 +26,7 @@ export interface RankClock {
 }
 
 interface HostClockOptions {
-  /** Returns for how many seconds this rank has waited in communication since its start. */
+  /** Returns how many seconds this rank has waited in communication since its start. */
   readonly waitedSeconds: () => number;
   /** The clock, in milliseconds. Default: `performance.now`. */
   readonly now?: () => number;

@@ -12,7 +12,9 @@ import {
 
 /** The origin of samples. */
 interface SampleSource {
-  /** The prefix of an indexed dataset, or the name of whichever source numbers the documents. */
+  /**
+   * The prefix of an indexed dataset, or the name of any other source in which the documents are numbered.
+   */
   readonly source: string;
   /** Numbers of the documents, ascending, from 0. */
   readonly documents: readonly number[];
@@ -84,7 +86,8 @@ interface Excess {
 /**
  * The spread is at least `leastSpreads` times the median, and the factor is multiplied by `shareOfFactor`.
  * Both constants were measured on healthy runs (docs/studies/loss-spikes.md): losses stay close to their
- * distribution, but single gradient norms can be many times larger than usual without an effect on the loss.
+ * distribution, but individual gradient norms can be many times larger than usual without an effect on the
+ * loss.
  */
 const leastSpreads = { loss: 0.005, 'gradient norm': 0.1 } as const;
 const shareOfFactor = { loss: 1, 'gradient norm': 4 } as const;

@@ -89,7 +89,10 @@ export interface TrainerExtension {
 
   /** Called before any work of a step is enqueued. */
   beforeStep?(iteration: number): void;
-  /** Wraps the passes of a step. Must call `passes`, which enqueue forward and backward, exactly once. */
+  /**
+   * Wraps the passes of a step. Must call `passes`, which enqueues the forward and backward passes, exactly
+   * once.
+   */
   aroundPasses?(iteration: number, passes: () => void): void;
   /**
    * Called after the gradients are reduced and before the optimizer uses them. The extension may read the
@@ -103,7 +106,10 @@ export interface TrainerExtension {
    * not record the step.
    */
   isSuspicious?(step: Pick<MeasuredStep, 'loss' | 'gradientNorm'>): boolean;
-  /** Returns the results with which the step continues. Before, the extension may compute the step again. */
+  /**
+   * Returns the results with which the step continues. The extension may compute the step again before it
+   * returns.
+   */
   repeat?<Step extends ComputedStep>(
     request: RerunRequest<Step>,
   ): Promise<{ readonly step: Step; readonly events: readonly TrainingEvent[] }>;

@@ -20,7 +20,7 @@ interface IntervalMetrics {
   readonly learningRate: number;
   /** Present as in `StepMetrics`. */
   readonly decoupledLearningRate?: number | undefined;
-  /** The losses by the name that is printed. Each is a mean over the steps that were not skipped. */
+  /** The losses, by printed name. Each is a mean over the steps that were not skipped. */
   readonly losses: Readonly<Record<string, number>>;
   readonly lossScale: number;
   readonly gradNorm: number;

@@ -60,7 +60,7 @@ describe('modelFlops', () => {
         ) as [number, number];
         const { batchSize: B, sequenceLength: S, numLayers: L, hiddenSize: H } = shape;
         const half = 6 * B * S * L * S * H;
-        // exact below 2^53; above, the larger terms are rounded
+        // the values are exact below 2^53; above that, the larger terms are rounded
         expect(Math.abs(full - causal - half)).toBeLessThanOrEqual(full * 2 ** -50);
       }),
     );

@@ -18,7 +18,8 @@ export class LateStep implements EnqueuedStep {
   #reads: readonly PendingRead<'float64'>[] = [];
   #readOutcome: (() => StepOutcome) | undefined;
   /**
-   * The number of holders of the end mark: this step and, possibly, the next step, which starts at this mark.
+   * The number of holders of the mark at this step's end: this step and, possibly, the next step, which
+   * starts at this mark.
    */
   #numHolders = 1;
   #isDisposed = false;

@@ -12,7 +12,7 @@ export interface RunningStep<Batch> {
   readonly to: TrainingProgress;
   readonly batches: readonly Batch[];
   /**
-   * For each kind of loss, the number of counted units in the global batch. The numbers are not checked yet.
+   * For each kind of loss, the number of counted units in the global batch. The counts are not checked yet.
    */
   readonly counts: readonly number[];
   readonly globalBatchSize: number;
@@ -38,7 +38,7 @@ export interface StepOutcome extends StepResults {
 
 /** An enqueued step. Its outcome is either already known, or becomes known when the device has finished. */
 export interface EnqueuedStep {
-  /** Waits until the results of this step are known, but not of later steps. */
+  /** Waits until the results of this step are known, but does not wait for later steps. */
   outcome(): StepOutcome;
   /** Returns the duration of the step in milliseconds. Must be called after `outcome`. */
   milliseconds(): number;

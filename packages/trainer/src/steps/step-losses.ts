@@ -114,8 +114,8 @@ export class StepLosses<Batch> {
 type ShareOfLosses = Pick<Ranks, 'shareOfBatch' | 'isFirstOfStage' | 'isFirstOfSequence'>;
 
 /**
- * For each kind of loss, returns this rank's contribution to the count in a global batch. The sum over all
- * ranks is the count.
+ * For each kind of loss, returns this rank's contribution to the number of counted units in a global batch.
+ * The sum over all ranks is this number.
  *
  * @param batches the micro-batches of this rank, on the host, with whole sequences
  * @param options.isLastStage true if this rank has the last stage of the pipeline, which knows the counts

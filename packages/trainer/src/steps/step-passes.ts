@@ -49,7 +49,7 @@ export class StepPasses<Batch> {
     return new StepLosses({ ...this.options, numMicroBatches: batches.length });
   }
 
-  /** Runs forward and backward. The losses, multiplied by the loss scale, stay on the device. */
+  /** Runs the forward and backward passes. The losses, multiplied by the loss scale, stay on the device. */
   async run(step: RunningStep<Batch>, losses: StepLosses<Batch>): Promise<void> {
     const { iteration } = step;
     namingWrongIndices(`iteration ${iteration}`, () => this.#accumulateGradients(step, losses));
@@ -144,8 +144,8 @@ export class StepPasses<Batch> {
   }
 
   /**
-   * Runs forward and backward of this rank's micro-batches. Adds the losses, multiplied by the loss scale, to
-   * `own`.
+   * Runs the forward and backward passes of this rank's micro-batches. Adds the losses, multiplied by the
+   * loss scale, to `own`.
    */
   #accumulateGradients(step: RunningStep<Batch>, own: StepLosses<Batch>): void {
     const { pipeline, optimizer, losses } = this.options;

@@ -121,8 +121,8 @@ function describeOurs() {
 }
 
 const steps = ['--iters', values.iters, '--warmup', values.warmup, '--dtype', dtype];
-// on the host, only making the initial weights takes time, but nothing in a step does; PyTorch also uses all
-// cores
+// our side uses all cores, as PyTorch does; on the host, only making the initial weights takes time, but
+// nothing in a step does
 const threads = String(availableParallelism());
 const measureOurs = (preset) => (microBatch) =>
   runMeasurement({
@@ -200,7 +200,10 @@ function search(name, preset, { measure, keep }) {
   });
 }
 
-/** Predicts our best step. Returns undefined without a profile or a best step, or if the planner fails. */
+/**
+ * Predicts the time and the memory of our best step. Returns undefined without a profile or a best step, or
+ * if the planner fails.
+ */
 async function predict(preset, best) {
   if (profile === undefined || best === undefined) return undefined;
   const { micro_batch: microBatch } = best;

@@ -13,8 +13,8 @@ import { largestCommon, searchMicroBatch } from './search-micro-batch.mjs';
 
 const outOfMemory = { out_of_memory: true };
 /**
- * Returns a fake measurement with the given rates by micro-batch size. With a size that has no rate, it runs
- * out of memory.
+ * Returns a fake measurement with the given rates by micro-batch size. For a size without a rate, the
+ * measurement runs out of memory.
  */
 const rates = (byMicroBatch) => (microBatch) =>
   byMicroBatch[microBatch] === undefined

@@ -41,8 +41,8 @@ export const plans = {
 export const comparedPresets = Object.keys(plans).filter((name) => !name.endsWith('dry-run'));
 
 /**
- * Returns the model FLOPs of a token, forward and backward, once with full attention, and once with causal
- * attention, which needs half of attention's FLOPs.
+ * Returns the model FLOPs of a token in the forward and backward passes, once with full attention, and once
+ * with causal attention, which needs half of attention's FLOPs.
  */
 export function flopsPerToken(preset) {
   const model = modelOfPreset(preset);

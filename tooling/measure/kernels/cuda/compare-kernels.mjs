@@ -1,6 +1,6 @@
 // The target for each kind of kernel: for attention, a multiple of PyTorch's speed; for matmuls, a fraction
-// of cuBLAS's rate for a large matmul; for all others, a fraction of the GPU's copy rate. If a kernel's input
-// fits into the cache, the fraction may be above 1.
+// of cuBLAS's rate for a large matmul; for all other kernels, a fraction of the GPU's copy rate. If a
+// kernel's input fits into the cache, the fraction may be above 1.
 export const goals = { attention: 1, matmul: 0.85, memory: 0.8 };
 
 const nameKind = ({ operation, flops }) =>

@@ -42,7 +42,8 @@ Object.assign(process.env, {
   MTL_EMULATION_IDLE: '1',
   MTL_EMULATION_COUNTS: join(directory, 'counts'),
 });
-// imported after the variables are set, because the library reads them when it is opened
+// these modules are imported after the variables are set, because the library reads the variables when it is
+// opened
 const [
   { operationStatistics, openDevice, Tensor },
   { GptStage },

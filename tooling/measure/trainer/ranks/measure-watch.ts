@@ -21,7 +21,7 @@ export interface WatchCostArgument {
   readonly leastReportMs?: number;
 }
 
-/** The time that the watch takes on one rank. */
+/** The time that a `RankWatch` takes on one rank. */
 export interface WatchCost {
   /**
    * The milliseconds that each report takes, without the reports of the first steps and the report at the
@@ -31,7 +31,7 @@ export interface WatchCost {
   readonly stepsMs: number;
   /**
    * The milliseconds that reports take in the first steps and at the end of the run, when a rank waits for
-   * all others. They occur only once per run.
+   * all other ranks. They occur only once per run.
    */
   readonly onceMs: number;
 }

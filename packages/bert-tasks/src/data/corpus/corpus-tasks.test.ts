@@ -11,7 +11,7 @@ import { corpusSquad } from './write-corpus-tasks.js';
 const directory = mkdtempSync(join(tmpdir(), 'mtl-data-'));
 afterAll(() => rmSync(directory, { recursive: true, force: true }));
 
-/** Returns a word of four lowercase letters, which is different for each `n` below 26^3. */
+/** Returns a word of four lowercase letters. It is different for each `n` below 26^3. */
 const word = (n: number): string =>
   `q${[676, 26, 1].map((unit) => String.fromCharCode(97 + (Math.floor(n / unit) % 26))).join('')}`;
 
@@ -35,7 +35,7 @@ const path = (...names: string[]): string => join(directory, 'tasks', ...names);
 
 beforeAll(() => writeCorpusTasks({ ...settings, directory: join(directory, 'tasks') }));
 
-/** Returns the files of a folder, with the digests of their contents. */
+/** Returns each file of a folder together with the digest of its contents. */
 function digests(folder: string): string[] {
   const names = readdirSync(folder, { recursive: true, withFileTypes: true });
   return names

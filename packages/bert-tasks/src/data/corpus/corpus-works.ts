@@ -10,7 +10,8 @@ interface CorpusPlace {
 // shorter sentences do not show from which work they come; longer sentences would fill a complete sequence
 const shortest = 40;
 const longest = 240;
-// The minimum distance between sentences drawn from the same work. Closer sentences may continue each other.
+// The minimum distance, in sentences, between two sentences drawn from the same work. Closer sentences may
+// continue each other.
 const farApart = 12;
 // The minimum number of sentences in a work; in shorter works, no two sentences are far enough apart.
 const fewestSentences = 2 * farApart + 8;
@@ -47,7 +48,7 @@ export class CorpusSentences {
     return far[this.#random.randint(0, far.length)]!;
   }
 
-  /** Returns a random sentence of acceptable length from a work other than the given one. */
+  /** Returns a random sentence of acceptable length from a work that is not the given work. */
   elsewhere({ work }: CorpusPlace): string {
     for (;;) {
       const other = this.run({ before: 0, after: 0 });
@@ -68,8 +69,7 @@ export class CorpusSentences {
   }
 
   /**
-   * Returns a random position in `work` from which on `count` consecutive sentences all have an acceptable
-   * length.
+   * Returns a random position in `work` at which `count` consecutive sentences of acceptable length begin.
    */
   chooseRun(work: number, count: number): CorpusPlace {
     const sentences = this.works[work]!;
@@ -79,7 +79,7 @@ export class CorpusSentences {
     }
   }
 
-  /** Returns the `count` sentences from a position on, joined into one string. */
+  /** Returns `count` sentences that begin at a position, joined into one string. */
   textAt({ work, sentence }: CorpusPlace, count: number): string {
     return this.works[work]!.slice(sentence, sentence + count).join(' ');
   }
@@ -119,8 +119,8 @@ export function splitWorks(documents: readonly string[], fewestWorks: number): s
 const longestRun = 7;
 
 /**
- * Returns true if a work has enough consecutive sentences of acceptable length and, for every position, a far
- * sentence of acceptable length.
+ * Returns true if a work has enough consecutive sentences of acceptable length and, for every position, a
+ * sentence of acceptable length that is far from the position.
  */
 function hasFairRuns(sentences: readonly string[]): boolean {
   const fair = sentences.map(isFair);
@@ -155,7 +155,8 @@ export class CorpusWords {
   }
 
   /**
-   * Returns the words of a work with ranks in an inclusive range, without repetition, the most common first.
+   * Returns the words of a work whose ranks are from `first` to `last`, both included. Each word occurs once;
+   * the most common word comes first.
    */
   listWords(work: number, range: { readonly first: number; readonly last: number }): string[] {
     let words = this.#sorted.get(work);
@@ -246,7 +247,7 @@ const ranks = { first: 150, behind: 2500 };
 // Limits for the ratio of the ranks of the old and the new word, in tenths so that they are exact. They
 // ensure that a model cannot find the answer by choosing the rarer word.
 const equallyCommon = { least: 7, most: 14 };
-// The number of attempts to find a text with a replaceable word; prose without such a word is rare.
+// How often to try, at most, to find a text with a replaceable word; prose without such a word is rare.
 const mostAttempts = 1000;
 
 /** A text with a replaced word, the new word, and its position (UTF-16 units). */
@@ -283,8 +284,8 @@ export function replaceWord(options: {
 }
 
 /**
- * Calls `draw` until it returns a result. It returns undefined if its random choice was not usable. Throws
- * `MTL_DATA_TOO_FEW_DOCUMENTS` after `mostAttempts` calls.
+ * Calls `draw` until it returns a result. `draw` returns undefined if its random choice was not usable.
+ * Throws `MTL_DATA_TOO_FEW_DOCUMENTS` after `mostAttempts` calls.
  */
 export function drawUntilReplaced<Drawn>(draw: () => Drawn | undefined): Drawn {
   for (let attempt = 0; attempt < mostAttempts; attempt++) {

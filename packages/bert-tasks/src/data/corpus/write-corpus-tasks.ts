@@ -10,9 +10,9 @@ interface WriteCorpusTasksOptions {
   /** The folder to write to. It gets the folders MNLI, QQP, RACE and SQuAD. */
   readonly directory: string;
   readonly seed: number;
-  /** The number of examples in each training file (default 2,000); for RACE, the number of questions. */
+  /** The number of examples in each training file; for RACE, the number of questions. Default: 2,000. */
   readonly numTraining?: number;
-  /** The number of examples in each dev and test file (default 400). */
+  /** The number of examples in each dev and test file. Default: 400. */
   readonly numEvaluation?: number;
 }
 

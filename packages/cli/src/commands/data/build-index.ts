@@ -25,12 +25,16 @@ Example:
   mtl data build-index --model bert --data-path wiki_text_sentence --seq-length 512 --train-iters 1000 \\
     --global-batch-size 256 --micro-batch-size 4 --tokenizer-type BertWordPieceLowerCase --vocab-file vocab.txt`;
 
-/** Makes `mtl data build-index`, which builds the sample indices of a training run before it starts. */
+/**
+ * Creates the command `mtl data build-index`, which builds the sample indices of a training run before it
+ * starts.
+ */
 export function buildIndexCommand(): Command {
   return (
     newCommand('build-index', 'Builds the sample indices of a training run before it starts.')
       .usage('[--model gpt|bert] [flags of the training run]')
-      // the schema of training flags parses the flags, with its names, checks and errors
+      // the training-flag schema parses these flags, so that names, checks and errors are the same as in
+      // training
       .argument('[flags...]', 'Flags of a training run.')
       .allowUnknownOption()
       .passThroughOptions()

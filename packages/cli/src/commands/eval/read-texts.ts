@@ -19,7 +19,7 @@ export interface EvaluationText {
   readonly tokens: Int32Array;
   /** Positions of tokens that begin a document, such as BOS. The model does not predict them. */
   readonly given?: ReadonlySet<number>;
-  /** Number of UTF-8 bytes of the text, if the text is known. */
+  /** The size of the text in UTF-8 bytes, if the text is known. */
   readonly bytes?: number;
 }
 

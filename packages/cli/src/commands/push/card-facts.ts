@@ -15,7 +15,8 @@ import {
 } from '@mtl/run-records';
 
 /**
- * Fields of config.json that a model card shows, under their names in transformers' GPT-2, Llama and BERT.
+ * Fields of config.json that a model card shows, under the names that the transformers library uses for
+ * GPT-2, Llama and BERT.
  */
 const architectureFields = [
   ...['model_type', 'num_hidden_layers', 'n_layer', 'hidden_size', 'n_embd', 'num_attention_heads', 'n_head'],
@@ -53,7 +54,7 @@ export function describeArchitecture({
   return Object.fromEntries(found);
 }
 
-/** Returns the base model on the Hub that adapters name; undefined for other models. */
+/** Returns the base model on the Hub that a folder of adapters names; undefined for other folders. */
 export function readBaseModel({ directory }: PushedFolder): string | undefined {
   return nameOfModel(fieldsIn(join(directory, 'adapter_config.json'))?.base_model_name_or_path);
 }

@@ -28,9 +28,9 @@ interface Comparison {
   /** The index of the step with the median time, counted from 0. */
   readonly shown: number;
   readonly measured: Simulation;
-  /** The step simulated with the measured time of each pass. */
+  /** The step, simulated with the measured time of each forward and backward pass. */
   readonly replayed: Simulation;
-  /** The step simulated with the median time of each kind of pass on each chunk. */
+  /** The step, simulated with the median time of each kind of pass (forward or backward) on each chunk. */
   readonly simulated: Simulation;
 }
 

@@ -10,7 +10,7 @@ namespace mtl::comm::gloo {
 
 class GlooCommunicator : public Communicator {
  public:
-  // A mesh that is connected to all members.
+  // `mesh` must be connected to all members.
   explicit GlooCommunicator(std::unique_ptr<GlooMesh> mesh);
 
   const char* engine() const override { return "gloo"; }

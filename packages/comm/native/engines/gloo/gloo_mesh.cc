@@ -9,7 +9,7 @@
 namespace mtl::comm::gloo {
 namespace {
 
-// The maximum time, in milliseconds, until a wait notices that this process was aborted, or that another
+// How long it may take, in milliseconds, until a wait notices that this process was aborted, or that another
 // member, for which it does not wait, has sent a notice.
 constexpr int64_t kPollMs = 20;
 // How long transfers are checked after the deadline, in milliseconds, to distinguish members that are late

@@ -44,8 +44,8 @@ HierarchicalCommunicator::HierarchicalCommunicator(Topology topology, std::uniqu
   if (local_ != nullptr) local_->set_patience(3 * patience_ns());
 }
 
-// The time, in nanoseconds, that a member waits longer for another host than for a member of its own host.
-// This time is longer than the skew between the ranks of a host.
+// How much longer, in nanoseconds, a member waits for another host than for a member of its own host. This
+// difference exceeds the skew between the ranks of a host.
 int64_t HierarchicalCommunicator::patience_ns() const {
   return std::clamp<int64_t>(group_.timeout_ns / 5, 300 * kMillisecond, 2000 * kMillisecond);
 }

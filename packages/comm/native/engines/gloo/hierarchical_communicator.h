@@ -36,8 +36,8 @@ struct Topology {
 
 class HierarchicalCommunicator : public Communicator {
  public:
-  // `mesh` must be connected to topology.peers(). `local` connects the members of this host; null if this
-  // member is the only one.
+  // `mesh` must be connected to topology.peers(). `local` connects the members of this host; null if no other
+  // member is on this host.
   HierarchicalCommunicator(Topology topology, std::unique_ptr<GlooMesh> mesh,
                            std::unique_ptr<local::LocalCommunicator> local);
 

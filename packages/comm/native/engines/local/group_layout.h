@@ -38,7 +38,7 @@ struct alignas(64) MemberControl {
 
 constexpr int kNumBuffers = 3;
 
-// The ring for the messages of one ordered pair of members.
+// The ring that holds the messages of one ordered pair of members.
 constexpr uint32_t kNumSlots = 4;
 constexpr uint64_t kSlotBytes = 128 * 1024;
 

@@ -35,8 +35,8 @@ LocalCommunicator::Plan LocalCommunicator::plan_of(const Operation& operation) c
   return plan;
 }
 
-// Returns how many steps an all-to-all with unequal parts takes. The largest part of any pair of members
-// determines this.
+// Returns how many steps an all-to-all with unequal parts takes: the number of chunks in the largest part
+// that any member sends to another member.
 uint64_t LocalCommunicator::most_chunks(const Operation& operation, const Plan& plan) const {
   uint64_t most = 1;
   for (int from = 0; from < size_; ++from) {

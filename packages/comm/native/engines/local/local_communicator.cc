@@ -120,7 +120,7 @@ Status LocalCommunicator::wait_for_all(uint64_t step, Call* call) {
     const WaitResult result = wait_on(&header_->round, limits, reached, check, &failure);
     if (result == WaitResult::kReached) return ok_status();
     if (result == WaitResult::kFailed) return failure;
-    // a member that is alive checks far more often than once in half the timeout
+    // a living member checks much more often than once per `limit_ns`, half of the timeout
     const int64_t limit_ns = call->group->timeout_ns / 2;
     const std::vector<int> late = late_at(step);
     std::vector<int> blamed;

@@ -31,8 +31,8 @@ class LocalCommunicator : public Communicator {
                        std::unique_ptr<LocalCommunicator>* communicator);
   static Status open(const GroupIdentity& group, const LocalOptions& options, const SegmentAddress& address,
                      std::unique_ptr<LocalCommunicator>* communicator);
-  // Creates a further member in the process of `first`, which must outlive it. Both members use one mapping,
-  // so that a race detector sees all accesses to the same addresses.
+  // Creates an additional member in the process of `first`, which must outlive the new member. Both members
+  // use one mapping, so that a race detector sees all accesses to the same addresses.
   static std::unique_ptr<LocalCommunicator> join(const GroupIdentity& group, const LocalOptions& options,
                                                  const LocalCommunicator& first);
   // Returns the layout of a group: its `buffer_bytes`, and the size of its segment.

@@ -1,4 +1,4 @@
-// Element-wise reduction of several arrays, for all dtypes, with the best instruction set that this CPU
+// Element-wise reduction of several arrays, for all dtypes, using the best instruction set that this CPU
 // supports.
 #pragma once
 

@@ -30,10 +30,10 @@ class Segment {
   Segment& operator=(Segment&& other) noexcept;
   ~Segment();
 
-  // Creates a segment. Its memory after the prefix is zero.
+  // Creates a segment. Its memory is zero, except for the `Prefix` at the start.
   static Status create(uint64_t bytes, Segment* segment);
   // Opens a segment. Returns MTL_SEGMENT if the creator has ended, if its files are not accessible, or if the
-  // segment is not the expected one.
+  // address belongs to a different segment by now.
   static Status open(const SegmentAddress& address, Segment* segment);
 
   // Returns a segment that uses the mapping of `owner`, which keeps ownership. Used for members that are

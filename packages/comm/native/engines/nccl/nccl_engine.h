@@ -26,8 +26,8 @@ struct NcclOptions {
   StoreAccess store;
   std::function<void(int32_t change)> keep_memory;  // MtlDeviceApi::keep_memory; may be empty
   std::shared_ptr<ProcessGroups> process;  // shared by all groups of the process in this job
-  // The time in which the host's watchdog or the heartbeats of other hosts should report which peer has
-  // ended. This time is needed because NCCL itself reports only that some peer has ended.
+  // How long, in nanoseconds, to wait for the host's watchdog or the heartbeats of other hosts to report
+  // which peer has ended. NCCL itself reports only that some peer has ended.
   int64_t naming_ns = 1000 * kMillisecond;
 };
 

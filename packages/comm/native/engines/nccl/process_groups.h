@@ -37,7 +37,7 @@ class ProcessGroups {
     members_.erase(std::remove(members_.begin(), members_.end(), member), members_.end());
   }
 
-  // Calls `abort` once, with the communicators of all members.
+  // Calls `abort` once, and passes the communicators of all members.
   void abort_all(const std::function<void(const std::vector<ncclComm*>&)>& abort) {
     const std::lock_guard<std::mutex> lock(mutex_);
     std::vector<ncclComm*> communicators;

@@ -59,7 +59,8 @@ function readTable(table: string): ReadonlyMap<string, MegatronFlag> {
 }
 
 /**
- * All known flags of Megatron-LM that are not in the schema, by name. A name that ends with `*` is a prefix.
+ * All known Megatron-LM flags that are not in the schema, keyed by name. A name that ends with `*` is a
+ * prefix.
  */
 export const megatronFlags: ReadonlyMap<string, MegatronFlag> = readTable(unsupportedFlags);
 

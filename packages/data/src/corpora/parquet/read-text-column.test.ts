@@ -149,7 +149,10 @@ describe('a damaged file', () => {
   });
 });
 
-/** Flips the bits of small files of every codec one at a time, and compares the result with pyarrow's. */
+/**
+ * Flips the bits of small files of every codec one at a time, and compares the result with the result of
+ * pyarrow.
+ */
 describe('a flipped bit', () => {
   const folder = new URL('../../../fixtures/parquet-damage/', import.meta.url);
   const damage = JSON.parse(readFileSync(new URL('damage.json', folder), 'utf8')) as Record<string, string>;

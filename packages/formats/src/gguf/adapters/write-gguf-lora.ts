@@ -10,7 +10,7 @@ import { tensorSources } from '../tensor-sources.js';
 import { writeGgufFile } from '../write-gguf-file.js';
 import { ggufLoraNames } from './lora-weight-names.js';
 
-/** The adapters to write, and the options of the GGUF file. */
+/** The adapters to write, and options for the GGUF file. */
 export interface WriteGgufLoraOptions {
   /** The output path, which must not exist. The file appears atomically, with one rename. */
   readonly path: string;

@@ -10,7 +10,7 @@ import { wordPieceMetadata } from '../tokenizer/word-piece-metadata.js';
 import { writeGgufFile } from '../write-gguf-file.js';
 import { ggufBertNames, isOfHead } from './bert-weight-names.js';
 
-/** The BERT to write, and the options of the GGUF file. */
+/** The BERT to write, and options for the GGUF file. */
 export interface WriteGgufBertOptions {
   /** The output path, which must not exist. The file appears atomically, with one rename. */
   readonly path: string;

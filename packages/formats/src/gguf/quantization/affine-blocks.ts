@@ -23,7 +23,9 @@ function packSixBits(
   }
 }
 
-/** Rounds values to multiples, 0 to 63, of a unit, which is the largest value divided by 63. */
+/**
+ * Rounds values to multiples of a unit, which is the largest value divided by 63. The multiples are 0 to 63.
+ */
 function inSixBits(values: readonly number[]): {
   readonly unit: number;
   readonly multiples: readonly number[];
@@ -60,8 +62,8 @@ export function encodeAffineBlock(
     const sub = Math.floor(index / subBlockValues);
     const scale = fround(scaleUnit * scales.multiples[sub]!);
     const offset = fround(offsetUnit * offsets.multiples[sub]!);
-    // if the scale is 0, every value of the sub-block is -offset, and ggml's reference keeps the levels from
-    // its search
+    // if the scale is 0, every value of the sub-block is -offset regardless of the levels; as in ggml's
+    // reference, the levels from the search are kept
     levels[index] =
       scale === 0
         ? found[sub]!.levels[index % subBlockValues]!

@@ -90,7 +90,7 @@ function computeLevels(
     const sub = Math.floor(index / subBlockValues);
     const scale = fround(unit * view.getInt8(at + scalesStart + sub));
     if (scale !== 0) return 32 + clamp(roundEven(fround(value / scale)), -32, 31);
-    // without an inverse, the sub-block's scale is 0, so its values are 0 whatever the levels are
+    // without an inverse, the sub-block's scale is 0, so its values are 0 regardless of the levels
     const { inverse } = found[sub]!;
     return inverse === undefined ? 0 : 32 + computeLevel(value, inverse);
   });
@@ -113,8 +113,7 @@ export const q6K: Codec = {
       const levels = computeLevels(block, { found, view, at });
       for (let index = 0; index < superBlockValues / 2; index++) {
         // 64 bytes contain 128 levels: the low halves contain two rows of 32 levels, and the high halves
-        // contain the
-        // next two rows
+        // contain the next two rows
         const first = 128 * Math.floor(index / 64) + (index % 64);
         bytes[at + index] = (levels[first]! & 15) | ((levels[first + 64]! & 15) << 4);
       }

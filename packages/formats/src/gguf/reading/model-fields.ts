@@ -23,7 +23,7 @@ const modelTypes: Readonly<Record<string, readonly GptTypeName[]>> = {
  * Returns the shortest decimal number that rounds to the same float32 as `value`. For example, files store
  * 1e-5 as the float32 9.99999974e-6, for which the result is 1e-5.
  *
- * @param stored converts a number to the number that a file stores for it. Default: the number itself
+ * @param stored converts a number to the value that a file stores for it. Default: the identity
  */
 export function shortestDecimal(value: number, stored = (number: number): number => number): number {
   for (let digits = 1; digits < 9; digits++) {
@@ -33,7 +33,7 @@ export function shortestDecimal(value: number, stored = (number: number): number
   return value;
 }
 
-/** Returns how rotary positions are scaled, as config.json fields. */
+/** Returns the config.json fields that describe the scaling of rotary positions. */
 function ropeFields(fields: MetadataFields, key: (name: string) => string): Fields {
   const type = fields.text(key('rope.scaling.type')) ?? 'none';
   const factor = shortestDecimal(fields.number(key('rope.scaling.factor')) ?? 1);

@@ -32,7 +32,7 @@ export interface GgufGpt {
   /** Notes for the user. */
   readonly notices: readonly string[];
   /**
-   * Fills the given tensors, or slices of tensors, from the file.
+   * Fills the given tensors, or slices of tensors, with values from the file.
    *
    * @throws CheckpointError MTL_GGUF_WEIGHTS, MTL_GGUF_INVALID, MTL_NOT_FINITE
    */
@@ -81,10 +81,10 @@ async function withScaling(stated: Fields, file: GgufFile, fields: MetadataField
 }
 
 /**
- * Returns the Llama 3 scalings that may have produced these frequency factors. The largest factor is the
- * factor for long wavelengths. A factor between 1 and the largest one determines the original number of
- * positions. If there is none, further results have the usual numbers of positions, and the caller compares
- * each result with the factors.
+ * Returns the Llama 3 scalings that may have produced the given frequency factors. The largest factor applies
+ * to long wavelengths. Each factor between 1 and the largest one determines the original number of positions,
+ * so its scaling comes first in the list. For files without such a factor, the list continues with the usual
+ * position counts. The caller computes each scaling's factors and compares them with the file's factors.
  */
 function listScalings(factors: Float32Array, base: number): readonly Fields['rope_scaling'][] {
   const factor = shortestDecimal(Math.max(...factors));
@@ -108,8 +108,8 @@ const powersOfTwo = Array.from({ length: 18 }, (_, exponent) => 2 ** (exponent +
 const padding = { makeVocabularySizeDivisibleBy: 128 };
 
 /**
- * Compares the number of experts with the row count of each router. This finds a wrong number before a name
- * is made for each expert.
+ * Compares the number of experts with the row count of each router. This finds a wrong number of experts
+ * before weight names are made for every expert.
  */
 function checkExperts(file: GgufFile, numExperts: number | undefined): void {
   if (numExperts === undefined) return;
@@ -130,8 +130,8 @@ const fieldTerms = {
  * Opens a GGUF file that contains a GPT-2, Llama, Mixtral, SmolLM3, Qwen2, Qwen3, Qwen2-MoE, Qwen3-MoE or
  * OLMoE in float32, float16, bfloat16 or q8_0. The caller closes it.
  *
- * @throws CheckpointError MTL_GGUF_INVALID for a file that violates the format, MTL_GGUF_DTYPE for any
- *   further tensor type, MTL_GGUF_ARCHITECTURE for an unsupported model, MTL_GGUF_WEIGHTS if tensors and
+ * @throws CheckpointError MTL_GGUF_INVALID for a file that violates the format, MTL_GGUF_DTYPE for an
+ *   unsupported tensor type, MTL_GGUF_ARCHITECTURE for an unsupported model, MTL_GGUF_WEIGHTS if tensors and
  *   metadata differ, MTL_GGUF_IO
  */
 export async function readGguf(path: string): Promise<GgufGpt> {
@@ -146,8 +146,8 @@ export async function readGguf(path: string): Promise<GgufGpt> {
     checkExperts(file, configuration.numExperts);
     checkWeightSizes({
       ...configuration,
-      // the number of experts is not checked here, because the routers' names differ from the transformers
-      // library's; `checkExperts` has already checked it
+      // the number of experts is not checked here, because the routers have different names in GGUF files
+      // than in the transformers library; `checkExperts` has already checked it
       numExperts: undefined,
       weights: file,
       stated: { fields: json, table: modelTypes[modelType].fields },

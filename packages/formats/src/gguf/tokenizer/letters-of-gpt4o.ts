@@ -10,7 +10,7 @@ function bytesByCharacter(): ReadonlyMap<string, number> {
 
 const isContinuation = (byte: number): boolean => (byte & 0xc0) === 0x80;
 
-/** Returns true if `bytes` is an incomplete part of a character. A space before it is ignored. */
+/** Returns true if `bytes` is an incomplete part of a UTF-8 character. A space before it is ignored. */
 const isFragment = (bytes: Uint8Array): boolean =>
   (bytes[0] === 32 ? bytes.subarray(1) : bytes).every((byte, index) => index === 0 || isContinuation(byte));
 

@@ -12,7 +12,8 @@ interface DescribedTokenizer {
 /**
  * Returns the metadata for a model's tokenizer.
  *
- * @param options.files tokenizer.json and further files, as for `writeHuggingFaceGpt`; must not be empty
+ * @param options.files tokenizer.json and the tokenizer's other files, as for `writeHuggingFaceGpt`; must not
+ * be empty
  * @param options.endTokens token ids: the first ends a text, the second ends a turn of a conversation
  * @throws CheckpointError MTL_GGUF_TOKENIZER for a tokenizer that llama.cpp does not support
  */

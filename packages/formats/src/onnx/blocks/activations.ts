@@ -97,7 +97,7 @@ export function describeExpertActivation({ kind, clamp, linearOffset = 0 }: Expe
     isGated: true,
     attributes: {
       activation_type: text('swiglu'),
-      // gates and values alternate, because the CPU implementation does not support any different order
+      // gates and values alternate, because the CPU implementation does not support any other order
       swiglu_fusion: int(1),
       activation_alpha: float(kind === 'swiglu' ? 1 : 1.702),
       activation_beta: float(linearOffset),

@@ -12,8 +12,8 @@ import { type Positions, rotateHeads } from './rotation.js';
 /** The keys that queries see. */
 export interface AttentionMask {
   /**
-   * Returns a BOOL, broadcast to [B, 1, 1, S, T], that is true if a query attends to a key. `windowSize` is
-   * how many positions before its own a query attends to; undefined means all positions.
+   * Returns a BOOL that is true if a query attends to a key. It can be broadcast to [B, 1, 1, S, T].
+   * `windowSize` is how many positions before its own a query attends to; undefined means all positions.
    */
   visible(windowSize: number | undefined): Value;
 }

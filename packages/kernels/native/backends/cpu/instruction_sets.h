@@ -32,8 +32,8 @@ const InstructionSet* find_instruction_set(const char* name);
 const InstructionSet& detected_instruction_set();
 
 // Returns the active instruction set: the preferred usable set, unless set_instruction_set has selected a
-// different one. If no set is usable, returns the last set of the list; the addon must not be used in this
-// case.
+// different one. If no set is usable, returns the last set in the list of instruction sets; the addon must
+// not be used in this case.
 const InstructionSet& active_instruction_set();
 
 // Returns true if the kernels of a set multiply bfloat16 with special processor instructions, which are

@@ -1,6 +1,6 @@
 // Chooses the code that computes a matmul on device cpu by timing the possible ways. Each problem is timed
-// once, and its choice does not change later. For a problem without a choice, the table of the instruction
-// set decides (see simd/matmul.cc). Choices belong to the calling thread, because ranks may be threads of one
+// once, and its choice does not change later. For a problem without a choice, the instruction set's table
+// decides (see simd/matmul.cc). Choices belong to the calling thread, because ranks may be threads of one
 // process.
 #pragma once
 

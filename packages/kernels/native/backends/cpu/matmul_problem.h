@@ -5,7 +5,7 @@
 
 namespace mtl {
 
-// output[batch, rows, columns] = op(left) op(right) + bias, plus the old output if `accumulate` is true; op
+// output[batch, rows, columns] = op(left) @ op(right) + bias, plus the old output if `accumulate` is true; op
 // transposes an operand or leaves it unchanged. The distance between the rows of a stored matrix may be
 // larger than their length. The matrices of a batch follow each other without gaps.
 struct MatmulProblem {

@@ -1,6 +1,6 @@
 // The only file that exposes oneDNN. Computes a matmul through the C API of version 2 or 3. Primitives are
-// cached by shape. Any thread may call these functions, but only one matmul runs at a time, because each
-// calling thread has its own OpenMP team.
+// cached by shape. Any thread may call these functions, but only one matmul runs at a time: each calling
+// thread has its own OpenMP team, and concurrent teams would only compete for the same cores.
 #pragma once
 
 #include "backends/cpu/matmul_problem.h"

@@ -60,8 +60,8 @@ Status append_sum(dnnl_post_ops_t post_ops);
 Status create_reorder(dnnl_engine_t engine, MatrixDescriptor::Handle from, MatrixDescriptor::Handle to,
                       dnnl_primitive_t* reorder);
 
-// Returns the layout in which a primitive reads or writes an operand. It is valid as long as the primitive's
-// description.
+// Returns the layout in which a primitive reads or writes an operand. The layout is valid as long as
+// `description`.
 MatrixDescriptor::Handle layout_in(const_dnnl_primitive_desc_t description, dnnl_query_t query);
 
 }  // namespace mtl

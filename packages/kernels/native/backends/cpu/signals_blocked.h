@@ -11,7 +11,7 @@ namespace mtl {
 // While an object of this class exists, signals that have handlers are blocked in its thread and in the
 // thread's pool. Kernels that oneDNN generates for CPUs without AVX-512 use the stack pointer as a general
 // register, so a signal handler would write its frame to an arbitrary address and damage the heap. Signals
-// that report faults of the code itself are not blocked.
+// that report faults in the code itself, such as SIGSEGV, are not blocked.
 class SignalsBlocked {
  public:
   SignalsBlocked() {

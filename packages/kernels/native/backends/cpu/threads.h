@@ -23,7 +23,8 @@ void run_on_threads(int count, void (*body)(const void* context, int thread), co
 // faster, because waking more threads takes longer than the work.
 constexpr int64_t kParallelElements = 16384;
 
-// The anonymous namespace gives each instruction set its own copy, as for the vectors in simd.h.
+// The anonymous namespace gives each instruction set its own copy of the following functions, as for the
+// vectors in simd.h.
 namespace {
 
 #define MTL_INLINE static inline __attribute__((always_inline))

@@ -15,7 +15,10 @@ import { fileURLToPath } from 'node:url';
 
 const here = fileURLToPath(new URL('.', import.meta.url));
 
-/** Returns the kernels in ptxas's report: mangled name, architecture, registers and bytes. */
+/**
+ * Returns the kernels in ptxas's report, each with its mangled name, architecture, number of registers, and
+ * bytes of stack and spills.
+ */
 function parseResources(text) {
   const kernels = [];
   for (const line of text.split('\n')) {

@@ -53,7 +53,8 @@ struct CudaLibrary {
   // MTL_CUDA.
   Status (*open)(const CudaOptions& options, CudaLibraryInformation* information, const Backend** backend,
                  const MtlDeviceApi** device_api);
-  // These set and return the choices of algorithms (see cublaslt.h). The device must be open.
+  // These functions set and return the choices of matmul algorithms (see cublaslt.h). The device must be
+  // open.
   Status (*set_matmul_choices)(const char* lines, bool times_others);
   const char* (*matmul_choices)();
 };

@@ -1,5 +1,5 @@
-// Streams, events and pinned memory of a device that has queues, for further native addons. @mtl/comm uses
-// them to order its communication relative to this package's kernels, without a second CUDA runtime.
+// Streams, events and pinned memory of a device that has queues, for other native addons. @mtl/comm uses them
+// to order its communication relative to this package's kernels, without a second CUDA runtime.
 // MtlTensorApi::device_api (tensor_handle.h) returns this interface. Streams and events are the driver's
 // CUstream and CUevent.
 #pragma once
@@ -12,7 +12,7 @@ extern "C" {
 
 // Work in a stream runs in the order in which it was enqueued. Events order work across streams. While a
 // graph of the compute stream is being recorded, calls that order streams fail on the recording thread. All
-// further threads that enqueue in the compute stream block until the recording ends, so the recording thread
+// other threads that enqueue in the compute stream block until the recording ends, so the recording thread
 // must not wait for these threads.
 enum MtlStream {
   MTL_STREAM_COMPUTE = 0,        // every kernel of this package, and every copy that reads or writes a tensor
@@ -48,10 +48,10 @@ struct MtlDeviceApi {
   // Returns -1 while the calling thread records a graph, which cannot contain `what` (such as "a
   // collective"). Otherwise, returns 0.
   int (*refuse_in_graph)(const char* what);
-  // Counts operations in which the device may wait for a different process. 1 means that such an operation
-  // starts and that the compute stream does not wait for it. -1 means that the operation has ended, or that
-  // the stream now waits for it. Between these calls, no memory is returned to the driver, because this would
-  // wait for the device, and the device might be waiting for this process.
+  // Counts operations in which the device may wait for a different process. A `change` of 1 means that such
+  // an operation starts and that the compute stream does not wait for it. A `change` of -1 means that the
+  // operation has ended, or that the stream now waits for it. Between these calls, no memory is returned to
+  // the driver, because this would wait for the device, and the device might be waiting for this process.
   void (*keep_memory)(int32_t change);
 };
 

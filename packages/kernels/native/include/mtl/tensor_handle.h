@@ -1,6 +1,6 @@
-// The interface through which further native addons (such as @mtl/comm's) access a tensor's memory. They may
-// include only this header, device_api.h and dtype.h. The kernels addon exports a pointer to a TensorApi as a
-// JavaScript external named `tensorApi`.
+// The interface through which other native addons (such as the addon of @mtl/comm) access a tensor's memory.
+// They may include only this header, device_api.h and dtype.h. The kernels addon exports a pointer to a
+// TensorApi as a JavaScript external named `tensorApi`.
 #pragma once
 
 #include <stdint.h>
@@ -27,7 +27,8 @@ struct MtlTensorApi {
   // Fills `memory` like `resolve`, and keeps the tensor's memory until `release(*hold)`, even if the tensor
   // is disposed of earlier. Operations in progress need this.
   int (*retain)(uint64_t handle, struct MtlTensorMemory* memory, uint64_t* hold);
-  // Releases the memory that `retain` has kept. Must be called once; any thread may call it.
+  // Releases the memory that `retain` has kept. Must be called exactly once for each hold; any thread may
+  // call it.
   void (*release)(uint64_t hold);
   // Returns a device's streams and events (`device` is a DeviceKind, see core/backend.h); null if the device
   // has none or is not open.

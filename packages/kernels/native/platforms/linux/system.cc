@@ -12,7 +12,7 @@ namespace mtl {
 namespace {
 
 constexpr size_t kAlignment = 64, kHugePage = size_t{2} << 20;
-// Blocks of at least this size are mapped, and not taken from the C library.
+// Blocks of at least this size are mapped with mmap instead of allocated by the C library.
 constexpr size_t kLargeBlock = size_t{8} << 20;
 
 // Maps memory that begins at a huge page boundary. Returns null if there is not enough memory.
@@ -64,7 +64,7 @@ bool may_use_tiles() {
 }
 
 Status find_in_library(const char* path, const char* symbol, void** address) {
-  // never unloaded, because tensors, threads and further addons hold pointers into the library until the
+  // never unloaded, because tensors, threads and other addons hold pointers into the library until the
   // process ends
   void* const handle = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (handle == nullptr) {

@@ -15,7 +15,7 @@ import { ConfigurationError } from '@mtl/errors';
 import { axisFacts, isDenseAxis, type MeshAxis, type MeshCoordinates } from '@mtl/layout';
 import { shardingStrategies, storeOfStrategy } from '@mtl/optimizer';
 
-/** A layout that a search considers. The size `context` is set only if sequences are divided. */
+/** A layout that a search considers. The size `context` is set only if sequences are sharded. */
 export interface LayoutCandidate extends RecordedSizes, SearchedSettings {
   /** The number of model chunks on each rank. */
   readonly chunks: number;
@@ -33,7 +33,7 @@ export interface CandidateSpace extends Pick<SearchedRun, 'values' | 'model' | '
   readonly schedules: readonly LayoutCandidate['schedule'][];
   /** The smallest number of stages for the interleaved schedule. */
   readonly leastInterleavedStages: number;
-  /** The supported values of each setting, for settings whose values are not all supported by a program. */
+  /** For each setting that the program supports only in part, the supported values. */
   readonly offered: { readonly [Key in keyof SearchedSettings]?: readonly SearchedSettings[Key][] };
   /** The kinds of recomputation to consider, which differ in cost. */
   readonly recomputations: readonly Recomputation[];
@@ -52,7 +52,7 @@ export const sizesOfMesh = (candidate: LayoutCandidate): readonly (number | unde
 export const sizesOfExperts = (candidate: LayoutCandidate): readonly (number | undefined)[] =>
   axesOfExperts.map(({ key }) => candidate[key]);
 
-/** Returns all layouts whose sizes divide the model, the batch and the processes. */
+/** Returns all layouts whose sizes divide the model, the batch and the processes evenly. */
 export function layoutCandidates(space: CandidateSpace): LayoutCandidate[] {
   return sizesAlong(axesOfMesh, { space, chosen: {}, rest: space.numProcesses }).flatMap((sizes) =>
     ofMesh(space, recordSizes(sizes) as Mesh),
@@ -60,8 +60,8 @@ export function layoutCandidates(space: CandidateSpace): LayoutCandidate[] {
 }
 
 /**
- * Returns the ways to divide processes along axes, in an order in which the sizes of the first axes change
- * last.
+ * Returns the ways to distribute processes along axes, in an order in which the sizes of the first axes
+ * change last.
  */
 function sizesAlong(
   [first, ...others]: readonly SearchedAxis[],
@@ -310,8 +310,8 @@ export function offeredLayouts({ software, hardware }: Profile): OfferedLayouts 
 }
 
 /**
- * Flags for the placement of layers. A search rejects them, because its candidates have equally many layers
- * on every chunk.
+ * Flags for the placement of layers. A search rejects them, because its candidates have the same number of
+ * layers on every chunk.
  */
 const placingLayers = [
   'num-layers-per-virtual-pipeline-stage',
@@ -320,7 +320,10 @@ const placingLayers = [
   'decoder-last-pipeline-num-layers',
 ] as const satisfies readonly FlagName[];
 
-/** Rejects a store that reduces gradients in every micro-batch, which operation lists do not contain. */
+/**
+ * Rejects a store that reduces gradients in every micro-batch, because operation lists do not contain such
+ * reductions.
+ */
 function refuseDividedUnits({ values, given }: Pick<ResolvedFlags, 'values' | 'given'>): void {
   const strategy = values['data-parallel-sharding-strategy'];
   const flag =

@@ -214,7 +214,7 @@ export class RecordedEstimates {
       const ofExperts = part.expertGradients / part.gradients;
       return whole * ((1 - ofExperts) / numParts('dense', state) + ofExperts / numParts('expert', state));
     };
-    // if the optimizer's state is sharded, the work after the reduction is divided, too
+    // if the optimizer's state is sharded, the work after the reduction is sharded, too
     const embedding = {
       bytes: parts.sharedBytes / numParts('dense', 'optimizer'),
       group: groupNamed('embedding'),

@@ -155,8 +155,8 @@ async function measureEnds(
 }
 
 /**
- * Returns the data-parallel size of a recorded run. It is at least two, because the number of buckets is the
- * same for all larger sizes, and large enough that each expert has two replicas.
+ * Returns the data-parallel size of a recorded run. It is at least two, because from two on, the number of
+ * buckets does not depend on the size. It is also large enough that each expert has two replicas.
  */
 function chooseDataSize(copy: number, expert: number): number {
   let size = 2;

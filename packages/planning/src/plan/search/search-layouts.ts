@@ -44,7 +44,7 @@ export interface SearchLayoutsOptions {
   readonly flags: ParsedFlags;
   readonly numProcesses: number;
   readonly profile: Profile;
-  /** The memory of each process, in bytes. Default: the memory in the profile. */
+  /** The memory that each process may use, in bytes. Default: the memory in the profile. */
   readonly memoryBytes?: number | undefined;
   /** Number of layouts to return. Default: 5. */
   readonly numBest?: number;
@@ -168,8 +168,8 @@ export async function searchLayouts(options: SearchLayoutsOptions): Promise<Layo
 }
 
 /**
- * Returns a key for the settings in which dissimilar layouts differ. Among similar layouts, only one is
- * returned.
+ * Returns a key of the mesh sizes and the recomputation. Layouts with the same key are similar, and the
+ * search returns only one such layout.
  */
 const describeKind = (candidate: LayoutCandidate): string =>
   `${sizesOfMesh(candidate).join(' ')} ${candidate.recomputation}`;
@@ -333,7 +333,10 @@ function withoutDominated(sorted: readonly Estimated[], surelyFits: number): Est
  */
 const [perKind, numKinds] = [3, 12];
 
-/** Returns refined estimates for the first candidates of the first kinds, in order of increasing time. */
+/**
+ * Refines the estimates of the fastest candidates of the fastest kinds (see `describeKind`). Returns the
+ * refined estimates in order of increasing time.
+ */
 async function nearest(sorted: readonly Estimated[], refine: Estimate): Promise<Estimated[]> {
   const kinds = new Map<string, Estimated[]>();
   for (const each of sorted) {
@@ -357,7 +360,7 @@ type Estimate = (
 
 interface Estimates {
   readonly estimate: Estimate;
-  /** Returns estimates that are closer to full plans. */
+  /** Returns an estimate that is slower to compute than `estimate`'s result, but closer to the full plan. */
   readonly refine: Estimate;
 }
 
@@ -417,15 +420,18 @@ async function listedEstimates(candidates: readonly LayoutCandidate[], context: 
 }
 
 /**
- * For how many candidates full plans are made to find the smallest memory. They are the candidates with the
- * smallest estimates.
+ * How many candidates, beginning with the smallest estimate, get a full plan when the smallest memory is
+ * determined.
  */
 const numSmallest = 3;
 
 const smallest = (layouts: readonly Estimated[]): readonly Estimated[] =>
   layouts.toSorted((a, b) => a.memoryBytes - b.memoryBytes).slice(0, numSmallest);
 
-/** Makes full plans of layouts, and returns the layouts with the memory of the rank that needs the most. */
+/**
+ * Makes full plans of the given layouts. Returns each layout with the memory of its rank that needs the most
+ * memory.
+ */
 async function plannedWhole(
   layouts: readonly Estimated[],
   { onPlan, ...context }: Context & { readonly onPlan: () => void },

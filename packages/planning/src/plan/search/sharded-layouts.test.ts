@@ -40,7 +40,7 @@ describe('searchLayouts, sharded stores', () => {
     expect(words.join(' ')).toBe(
       '--use-megatron-fsdp --data-parallel-sharding-strategy optim_grads_params --device cuda',
     );
-    // a run with these flags needs exactly as much as is printed
+    // a run with these flags needs exactly as much memory and time as is printed
     expect(plan.ranks).toEqual(full.ranks);
     expect(plan.iterationSeconds).toBe(full.iterationSeconds);
   });
@@ -149,7 +149,7 @@ describe('estimates of sharded stores', () => {
         // overlap
         expect(time).toBeLessThan(0.05);
         // the gradients of two layers and the largest activations may be present at different times; a search
-        // keeps candidates up to 5 % beyond the memory
+        // keeps candidates that exceed the available memory by up to 5 %
         expect(memory).toBeLessThan(0.04);
       }
     }

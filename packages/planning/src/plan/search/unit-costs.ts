@@ -32,13 +32,16 @@ export class UnitCosts {
     this.#reduces = options.divides.includes('gradients');
   }
 
-  /** Adds to a layer's passes the communication of a micro-batch that does not overlap with computation. */
+  /**
+   * Returns the cost of `layer` with the communication of one micro-batch added to its passes, as far as it
+   * does not overlap with computation.
+   */
   withLayer(layer: PartCost): PartCost {
     const gather = this.#gathers ? this.#gatherSeconds(layer) : 0;
     return this.#withCommunication(layer, { gather, reduce: this.#reduceSeconds(layer) });
   }
 
-  /** Adds to the passes of embedding or head the reduction of a micro-batch. */
+  /** Returns the cost of embedding or head with the reduction of one micro-batch added to its passes. */
   withRoot(root: PartCost): PartCost {
     return this.#withCommunication(root, { gather: 0, reduce: this.#reduceSeconds(root) });
   }
@@ -61,9 +64,9 @@ export class UnitCosts {
   }
 
   /**
-   * Returns the seconds of communication at the ends of a step that overlap with no computation: the gathers
-   * of the first micro-batch, whose values an update has just changed, and the reduction that the last pass
-   * starts.
+   * Returns the seconds of communication at the beginning and end of a step that overlap with no computation:
+   * the gathers of the first micro-batch, whose values an update has just changed, and the reduction that the
+   * last pass starts.
    */
   endSeconds({ layer, root, last }: { layer: PartCost; root: PartCost; last: PartCost }): number {
     const gathers = this.#gathers ? this.#gatherSeconds(root) + 2 * this.#gatherSeconds(layer) : 0;

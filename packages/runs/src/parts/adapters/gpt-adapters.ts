@@ -27,8 +27,8 @@ export const gptAdapters: ModelAdapters<GptModelConfiguration> = {
     const isThere = (target: string): boolean =>
       target === 'all-linear' || paths.some((path) => path === target || path.endsWith(`.${target}`));
     const targets = lora.targets.filter(isThere);
-    // a model without targets would have no trained parameters, so one layer is adapted, whose adapter is
-    // small
+    // a model without targets would have no trained parameters, so one layer gets an adapter, which needs
+    // little memory
     return { lora: { ...lora, targets: targets.length > 0 ? targets : paths.slice(0, 1) } };
   },
   open: async ({ checkpoint: { loadLora, saveLora }, lora }, model) => {

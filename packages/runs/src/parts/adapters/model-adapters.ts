@@ -6,7 +6,9 @@ import type { LayerFactoryOptions, TransformerConfiguration } from '@mtl/models'
 /** An opened directory of adapters. */
 export interface OpenedAdapters {
   readonly directory: string;
-  /** Fills adapters, or slices of adapters, which are identified by their logical names. */
+  /**
+   * Fills the given tensors (adapters, or slices of adapters), which are identified by their logical names.
+   */
   load(tensors: readonly LogicalTensor[]): Promise<void>;
 }
 
@@ -15,17 +17,17 @@ export interface AdaptedRun extends AdaptedConfiguration {
   readonly checkpoint: CheckpointConfiguration;
 }
 
-/** Adapters for a kind of model: small low-rank factors that are trained instead of the weights. */
+/** Adapters for models of one kind: small low-rank factors that are trained instead of the weights. */
 export interface ModelAdapters<Model extends TransformerConfiguration> {
   /**
-   * Returns the options with which the model's stages have adapters. The options are empty without adapters.
+   * Returns the options that give the model's stages their adapters. The options are empty without adapters.
    */
   makeLayerOptions(configuration: AdaptedConfiguration, model: Model): LayerFactoryOptions;
   /** Returns the number of adapter parameters; undefined if the model itself is trained. */
   numParameters(configuration: AdaptedConfiguration, model: Model): number | undefined;
   /**
-   * Returns the number of adapter parameters that a single token uses, because it passes only through its
-   * chosen experts.
+   * Returns the number of adapter parameters that a single token uses. It is smaller than the number of all
+   * adapter parameters if the model has experts, because a token passes only through its chosen experts.
    */
   numActiveParameters(configuration: AdaptedConfiguration, model: Model): number | undefined;
   /**
@@ -52,7 +54,7 @@ export interface ModelAdapters<Model extends TransformerConfiguration> {
   ): readonly LogicalTensor[];
 }
 
-/** The adapters for a kind of model that does not support them. */
+/** The adapters for models that do not support adapters. */
 export const noAdapters: ModelAdapters<TransformerConfiguration> = {
   makeLayerOptions: () => ({}),
   numParameters: () => undefined,

@@ -38,7 +38,7 @@ export interface PreparedCorpus {
 
 const vocabularySize = 4096;
 
-/** How the tokenizer for a kind of model is trained on the corpus. */
+/** A tokenizer that is trained on the corpus, for models of one kind. */
 interface OwnTokenizer {
   readonly what: string;
   readonly file: string;

@@ -19,7 +19,7 @@ export interface OpenTrainingDataOptions {
   /** The directory in which the bundled corpus is prepared. */
   readonly corpusDirectory: string;
   /**
-   * True if it is an error that an index cannot be stored. If false, every run then builds the index again.
+   * True to throw an error if an index cannot be stored. If false, every run then builds the index again.
    * Default: false.
    */
   readonly mustKeepIndices?: boolean;

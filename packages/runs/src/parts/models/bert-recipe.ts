@@ -102,8 +102,9 @@ export const bertRecipe: ModelRecipe<BertModelConfiguration, MaskedStageBatch, B
 };
 
 /**
- * Returns a function that makes the outlines of samples for the pipeline's middle stages. Returns undefined
- * for packed samples, because every layer must then know where samples begin and end.
+ * Returns a function that makes the outlines of samples (batches without tokens) for the pipeline's middle
+ * stages. Returns undefined for packed samples, because every layer must then know where samples begin and
+ * end.
  */
 function chooseOutline(
   dataset: SampleDataset<MaskedStageBatch>,
@@ -121,7 +122,7 @@ function chooseOutline(
 /** How many masks are shown, each from a different sample, and how many candidates are tried. */
 const numMasks = { shown: 4, tried: 32 };
 const numMasksOfBrief = { shown: 2, tried: 8 };
-/** The number of words to show for a mask, with their probabilities. */
+/** How many words to show for each mask, each with its probability. */
 const numWords = 5;
 /** The number of tokens to show on either side of a mask. */
 const numAround = 10;

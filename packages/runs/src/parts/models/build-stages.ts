@@ -75,7 +75,10 @@ interface OptimizedConfiguration {
     | 'weightDecay'
     | 'clipGrad'
   >;
-  /** The settings that determine the learning-rate schedule. Default: the configuration's schedule. */
+  /**
+   * The setting that selects the learning-rate schedule of the checkpoint or of the configuration. Default:
+   * the configuration's schedule.
+   */
   readonly checkpoint?: Pick<CheckpointConfiguration, 'schedule'>;
   readonly parallel: Pick<ParallelConfiguration, 'cudaGraphs'> & OptimizedLayout;
   readonly training: Pick<TrainingConfiguration, 'seed'>;

@@ -4,8 +4,8 @@ import { type EmbeddingAndHeadCost, partitionLayers, type TransformerConfigurati
 import { type PipelineSchedule, simulateSchedule } from '@mtl/pipeline/schedules';
 
 /**
- * The smallest gain to report, as a fraction of the step time. Predictions may be wrong by a smaller
- * fraction.
+ * The smallest gain to report, as a fraction of the step time. Smaller gains are within the error of the
+ * predictions.
  */
 const notable = 0.05;
 

@@ -100,8 +100,9 @@ export const gptRecipe: ModelRecipe<GptModelConfiguration, StageBatch, GptStage>
 };
 
 /**
- * Returns a function that makes the outlines of samples for the pipeline's middle stages. Returns undefined
- * if attention stops at documents, because every layer must then know where documents end.
+ * Returns a function that makes the outlines of samples (batches without tokens) for the pipeline's middle
+ * stages. Returns undefined if attention stops at documents, because every layer must then know where
+ * documents end.
  */
 function chooseOutline(
   dataset: SampleDataset<StageBatch>,

@@ -58,10 +58,13 @@ export interface ShowOptions<Batch extends NumberedBatch, Chunk> {
   readonly isBrief: boolean;
 }
 
-/** The dataset options for every kind of model, without the split. */
+/** The dataset options for every kind of model, without the split into training, validation and test data. */
 export type DatasetsOptions = Omit<SplitDatasetsOptions, 'splitWeights'>;
 
-/** Converts a dense model to a mixture of experts whose experts are copies of the dense layers. */
+/**
+ * Converts a dense model to a mixture of experts whose experts are copies of the dense model's feed-forward
+ * layers.
+ */
 export interface ModelUpcycling<Model extends TransformerConfiguration> {
   /** Returns the dense model with the experts of `mixture` added. */
   addExperts(mixture: Model, dense: Model): Model;

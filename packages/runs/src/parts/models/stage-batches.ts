@@ -15,8 +15,8 @@ export interface StageBatchesOptions<Batch extends NumberedBatch> extends BatchL
  * Returns the micro-batches of a data-parallel rank in the form that a stage needs. Stages between the first
  * and the last read no data.
  *
- * @param makeOutline returns the outline of the given samples for stages in the middle; undefined if every
- * layer
+ * @param makeOutline returns the outline (a batch without tokens) of the given samples for stages in the
+ * middle; undefined if every layer
  *   needs the data
  */
 export function stageBatches<Batch extends NumberedBatch>(

@@ -89,7 +89,7 @@ function refuseOtherSizes(
 
 /**
  * Rejects a tokenizer with ids for which the model has no rows. Unused rows are allowed, because some models
- * are padded.
+ * have a padded vocabulary.
  *
  * @throws ConfigurationError MTL_TOKENIZER_MODEL if the tokenizer has such ids
  */

@@ -16,8 +16,8 @@ interface MeasureFreeCoresOptions {
 /**
  * Measures how many cores are not used by other processes: the idle time in /proc/stat over a short window,
  * plus the CPU time of this process. Returns undefined if the system does not report idle time. The
- * environment variable MTL_FREE_CORES, a number or `all`, replaces the measurement. It is for machines such
- * as CI runners, where results must not depend on the load of other processes.
+ * environment variable MTL_FREE_CORES (a number or `all`) replaces the measurement, for example on CI
+ * runners, where results must not depend on the load of other processes.
  *
  * @throws ConfigurationError MTL_FREE_CORES
  */

@@ -92,9 +92,9 @@ export interface ThreadChoice {
 
 /**
  * Chooses the number of threads of a training run before its first step. The number stays the same until the
- * end, because results are repeatable only with the same number. It is the value of the flag, or else the
- * number in the checkpoint, or else one thread per `flopsPerThread` of a micro-batch, up to the number of
- * free cores.
+ * end, because results are repeatable only with the same number of threads. The number is the value of the
+ * flag, or else the number in the checkpoint, or else one thread per `flopsPerThread` of a micro-batch, up to
+ * the number of free cores.
  */
 export async function chooseThreads(options: ChooseThreadsOptions): Promise<ThreadChoice> {
   const { given, recorded, flopsPerMicroBatch, cores, measureFreeCores } = options;

@@ -6,7 +6,10 @@ import { noticesOption, storedDtypeOption } from '../option-checks.js';
 import { weightsWithAdapters } from './merged-weights.js';
 
 interface MergeLoraOptions {
-  /** A directory of the transformers library with a GPT-2, a Llama or a model derived from Llama. */
+  /**
+   * A directory in the format of the `transformers` library, with a GPT-2, a Llama or a model derived from
+   * Llama.
+   */
   readonly loadHuggingFace: string;
   /** A directory with the model's adapters, in PEFT's format. */
   readonly loadLora: string;

@@ -77,8 +77,8 @@ describe('the sizes that a checkpoint remembers', () => {
     ['more experts than it holds', { numExperts: 8, moeFfnHiddenSize: 4 }, false],
     ['the number that it holds', { numExperts: 3, moeFfnHiddenSize: 4 }, true],
     ['numbers for which lists of experts fill memory', { numExperts: 2 ** 31, moeFfnHiddenSize: 4 }, false],
-    // the other layer is dense and has 96 values; if both layers had experts, they would need more values
-    // than the checkpoint has
+    // the layer without experts has 96 values; if both layers had experts, they would need more values than
+    // the checkpoint has
     ['experts in the first layer alone', { ...sixExperts, moeLayerFreq: 2 }, true],
     ['experts in the second layer alone', { ...sixExperts, moeLayerFreq: [0, 1] }, true],
     ['too many in one layer', { ...sixExperts, numExperts: 8, moeLayerFreq: [0, 1] }, false],

@@ -35,8 +35,8 @@ export function checkSameModel(checkpoint: Checkpoint, { kind, model: built }: K
  * are used. With 2^31 layers, for example, the lists of parameter names would exhaust memory and end the
  * whole process.
  *
- * @throws CheckpointError MTL_CHECKPOINT_STATE (wrong input) if a size is invalid, or needs more values
- *   than the checkpoint has
+ * @throws CheckpointError MTL_CHECKPOINT_STATE, status 2 (wrong input), if a size is invalid, or needs more
+ *   values than the checkpoint has
  */
 export function checkSavedSizes({ path, state, tensors }: Checkpoint): void {
   const configuration = readRecord(readRecord(state).configuration);
@@ -110,8 +110,8 @@ export function checkSavedWeights(
 }
 
 /**
- * Rejects a checkpoint with a different optimizer's state, before tensors are read. A checkpoint without any
- * optimizer state is accepted.
+ * Rejects a checkpoint whose optimizer state belongs to a different kind of optimizer than the run's
+ * optimizer, before tensors are read. A checkpoint without any optimizer state is accepted.
  *
  * @throws CheckpointError MTL_CHECKPOINT_OPTIMIZER, status 2
  */

@@ -280,7 +280,10 @@ function checkModel(options: FindStartOptions, checkpoint: Checkpoint, settings:
   checkSameModel(checkpoint, { ...model, model: upcycling?.makeDense(model.model) ?? model.model });
 }
 
-/** Returns the parameter names that the checkpoint for a run contains. */
+/**
+ * Returns the parameter names that a checkpoint must contain for the run to start from it. For upcycling,
+ * these are the names in the dense model.
+ */
 function namesInCheckpoint(options: FindStartOptions, settings: ResumeSettings): readonly string[] {
   const upcycling = findUpcycling({ kind: chooseKind(options), checkpoint: settings });
   return upcycling?.denseNames(options.parameterNames) ?? options.parameterNames;
@@ -351,5 +354,5 @@ function checkDense({ path, tensors }: Checkpoint): void {
   });
 }
 
-/** Returns the kind of the model. Default: GPT, the only kind that can have experts. */
+/** Returns the model's kind. Without a model, returns GPT, because only a GPT can have experts. */
 const chooseKind = ({ model }: Pick<FindStartOptions, 'model'>): ModelKind => model?.kind ?? 'gpt';

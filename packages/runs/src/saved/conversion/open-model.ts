@@ -113,7 +113,7 @@ interface HuggingFaceModelOptions {
   /** A directory with the model's adapters in PEFT's format, which are merged. Default: none. */
   readonly loadLora?: string | undefined;
   readonly onNotice: (notice: string) => void;
-  /** The code of the error for adapters of a BERT. */
+  /** The code of the error that is thrown if adapters are given for a BERT. */
   readonly refused: `MTL_${string}`;
   /** True if a fine-tuned BERT is opened with the head for its task. Default: false. */
   readonly readsTasks?: boolean;
@@ -139,7 +139,8 @@ export async function openHuggingFaceModel(options: HuggingFaceModelOptions): Pr
     },
     tokenizerOptions,
     endTokens: await findEndTokens(tokenizerOptions, base.endTokens),
-    // in the cache of Hub models, a model's directory has the name of its commit
+    // in the cache of Hub models, a directory is named after a commit, so the model's name on the Hub is used
+    // instead
     name: nameModel(
       places.loadHuggingFace === loadHuggingFace ? loadHuggingFace : loadHuggingFace.split('@')[0]!,
     ),

@@ -40,7 +40,7 @@ export interface BegunCheckpoint {
   /** The tokenizer of the original model, if any. */
   readonly tokenizer: TokenizerOptions | undefined;
   readonly vocabularySize: number;
-  /** The name of the kind of model in transformers, such as `gpt2`. */
+  /** The name of the kind of model in the `transformers` library, such as `gpt2`. */
   readonly modelType: unknown;
 }
 
@@ -98,7 +98,7 @@ interface MegatronToCheckpointOptions {
   readonly megatron: string;
   /** The iteration there. Default: the latest. */
   readonly step?: number | undefined;
-  /** The number of tokens without padding. Default: the number in the args of the checkpoint. */
+  /** The number of tokens without padding. Default: the number in the checkpoint's `args`. */
   readonly vocabularySize?: number | undefined;
   /** False: only the weights. Default: true. */
   readonly loadOptimizer?: boolean | undefined;
@@ -173,7 +173,7 @@ interface TrainedState {
   loadOptimizer(tensors: readonly LogicalTensor[]): Promise<void>;
 }
 
-/** A model for the first checkpoint in a directory. */
+/** The model from which the first checkpoint in a directory is made. */
 interface ModelToBegin {
   readonly kind: ModelKind;
   readonly model: TransformerConfiguration;
@@ -267,7 +267,7 @@ function ownFlags(kind: ModelKind, model: TransformerConfiguration): Flags {
   return { ...architectureFlags({ kind, model }), 'seq-length': model.maxPositionEmbeddings };
 }
 
-/** Rejects a model that a training run's flags cannot express, such as a model with three kinds of tokens. */
+/** Rejects a model that a training run's flags cannot express, such as a model with three token types. */
 function refuseOtherModel(trained: TransformerConfiguration, { model, refused }: ModelToBegin): void {
   // settings of training, not of the model
   const wanted = Object.entries({ ...model, ...pickFields(trained, ['learning', 'initial-weights']) });

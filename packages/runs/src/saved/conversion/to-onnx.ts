@@ -21,7 +21,10 @@ import { lowersCase, type OpenedModel, openCheckpointModel, openHuggingFaceModel
 interface ToOnnx {
   /** A new or empty directory. */
   readonly directory: string;
-  /** The dtypes to write, each in its own file. Programs load the first by default. Default: fp32. */
+  /**
+   * The dtypes to write, each in its own file. By default, programs load the file of the first dtype.
+   * Default: fp32.
+   */
   readonly dtypes?: readonly OnnxDtype[] | undefined;
   readonly onNotice: (notice: string) => void;
 }

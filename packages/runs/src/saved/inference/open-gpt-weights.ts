@@ -52,7 +52,10 @@ export interface GptWeights {
    * tokenizer's ids are used.
    */
   readonly endTokens: readonly number[] | undefined;
-  /** The sequence length in training, in tokens. If it is unknown, the model's number of positions. */
+  /**
+   * The sequence length in training, in tokens. If it is unknown, the maximum number of positions in the
+   * model's configuration.
+   */
   readonly sequenceLength: number;
   /** The model's training data, if the checkpoint records it. */
   readonly data: TrainedOn | undefined;

@@ -41,7 +41,7 @@ const packages: readonly RuntimePackage[] = [
   },
 ];
 
-/** The major version of transformers.js that has these files. */
+/** The major version of transformers.js that contains the files in `packages`. */
 const knownVersion = '4';
 
 const command = `npm install @huggingface/transformers@${knownVersion}`;

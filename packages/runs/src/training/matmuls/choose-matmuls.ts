@@ -20,10 +20,13 @@ export interface TimeMatmulsOptions {
   readonly processes: TrainingProcesses;
   /** The planner, which finds the run's matmuls. */
   readonly planning: RunPlanning | undefined;
-  /** Existing choices, which are not timed again. They override the choices in the file. Default: none. */
+  /**
+   * Algorithms that are already chosen, for matmuls that are not timed again. They override the choices in
+   * the file. Default: none.
+   */
   readonly known?: MatmulChoices;
   readonly onMessage: (text: string) => void;
-  /** The environment, which may name the cache directory. */
+  /** The environment variables, which may name the cache directory. */
   readonly variables: Readonly<Record<string, string | undefined>>;
 }
 

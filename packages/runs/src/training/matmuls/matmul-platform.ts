@@ -5,7 +5,7 @@ import { cudaStreams, openCuda } from '@mtl/kernels/internal';
 import type { ChoosingDevice } from '@mtl/kernels/matmul-choices';
 import { libraryVersion } from '../../library-version.js';
 
-/** The platform, which determines the algorithms for matmuls and their times. */
+/** The platform on which matmuls run. It determines which algorithms exist and how much time they take. */
 export interface MatmulPlatform {
   readonly device: ChoosingDevice;
   /**
@@ -28,8 +28,8 @@ export const formatPlatform = ({ properties }: MatmulPlatform): string =>
     .join(', ');
 
 /**
- * Returns the properties of a CPU platform. They include the version of @mtl, because it changes our kernels,
- * and the number of threads, because a further thread may change which code is the fastest.
+ * Returns the properties of a CPU platform. They include this library's version, because its kernels change
+ * between versions, and the number of threads, because a further thread may change which code is the fastest.
  */
 function cpuProperties(): MatmulPlatform['properties'] {
   const { instructionSet, onednnVersion, numThreads } = hostInformation();

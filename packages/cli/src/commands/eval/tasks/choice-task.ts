@@ -108,7 +108,7 @@ interface ChoiceQuestion {
   /** The text to score after each context. */
   readonly continuations: readonly string[];
   /**
-   * The number of characters of each answer, by which `acc_norm` divides; undefined for tasks without
+   * How many characters each answer has; `acc_norm` divides by these counts. Undefined for tasks without
    * `acc_norm`.
    */
   readonly lengths: readonly number[] | undefined;
@@ -214,7 +214,7 @@ function readQuestions(path: string, task: string): readonly ChoiceQuestion[] {
   throw new DataError('MTL_EVALUATION_DATA', `${path} holds no question`);
 }
 
-/** Returns the labels of PIQA, which are in a separate file: valid-labels.lst for valid.jsonl. */
+/** Returns the labels of PIQA from a separate file, such as valid-labels.lst for valid.jsonl. */
 function labelsNextTo(path: string, numQuestions: number): readonly string[] | undefined {
   const file = path.replace(/\.jsonl$/, '-labels.lst');
   if (file === path || !existsSync(file)) return undefined;

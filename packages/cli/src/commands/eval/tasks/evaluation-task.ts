@@ -4,7 +4,7 @@ import type { LoadedGpt } from '@mtl/runs';
 export interface EvaluationWindows {
   /** Number of tokens in a window. */
   readonly sequenceLength: number;
-  /** Number of tokens from the start of a window to the start of the next window. */
+  /** The distance from the start of a window to the start of the next window, in tokens. */
   readonly stride: number;
 }
 

@@ -7,14 +7,12 @@ import { formatTable } from '../../../terminal/report-text.js';
 import { encodeText } from '../encode-text.js';
 import type { EvaluationTask } from './evaluation-task.js';
 
-/**
- * The perplexity of a WikiText file per word, which is comparable between models with different tokenizers.
- */
+/** The perplexity per word of a WikiText file. It is comparable between models with different tokenizers. */
 export interface WikitextResult {
-  /** Number of words of the original file, as separated by spaces (the number that Megatron-LM uses). */
+  /** How many words the original file has, as separated by spaces. Megatron-LM uses the same count. */
   readonly numOriginalTokens: number;
   /**
-   * The number of predicted tokens of the detokenized text. The first token is not predicted and not counted;
+   * How many tokens of the detokenized text were predicted. The first token is not predicted and not counted;
    * if there is a BOS, it is the first token.
    */
   readonly numScored: number;

@@ -16,16 +16,16 @@ import { type JobHosts, type Judge, type RankFailure, serveStore } from './job-h
  * wait ends when the value arrives, or when a launcher is lost.
  */
 const noLimitMs = 1e11;
-/** The maximum time, in milliseconds, for which an attempt to find host 0 blocks this process. */
+/** How long an attempt to find host 0 blocks this process, at most, in milliseconds. */
 const lookMs = 1_000;
 /**
- * The maximum time, in milliseconds, that host 0 waits at the end until the other hosts have read its last
+ * How long host 0 waits at the end, at most, in milliseconds, until the other hosts have read its last
  * message.
  */
 const leaveLimitMs = 5_000;
 const member = 'the launcher of host';
 
-/** The settings of a job that must be the same on all hosts. */
+/** The job settings that must be the same on all hosts. */
 interface Terms {
   readonly nprocPerNode: number;
   readonly maxRestarts: number;
@@ -204,7 +204,7 @@ export class ConnectedHosts implements JobHosts {
     return { code: 'MTL_TIMEOUT', message, exitCode: 1 };
   }
 
-  /** Returns the hosts that have not joined yet, with their ranks. */
+  /** Returns the hosts that have not joined yet, and the ranks of each host. */
   #absent({ nprocPerNode }: Terms): string[] {
     return Array.from({ length: this.#numNodes }, (_, host) => host)
       .filter((host) => this.#store.find(`host/${host}`) === undefined)

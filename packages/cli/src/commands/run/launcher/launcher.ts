@@ -28,7 +28,7 @@ export class Launcher {
   #ranks: readonly RankProcess[] = [];
   #numSignals = 0;
   #hasReader = true;
-  /** Ends waits for other hosts before the ranks have started. */
+  /** Interrupts the launcher while it waits for other hosts, before the ranks have started. */
   readonly #interruption = new AbortController();
 
   constructor(options: LaunchOptions) {
@@ -92,7 +92,7 @@ export class Launcher {
             inheritsOutput: showsProgress && localRank === 0,
           }),
       );
-      // handles a signal that arrived before the ranks were started
+      // a signal may have arrived before the ranks were started
       if (this.#numSignals > 0) for (const rank of this.#ranks) rank.kill();
       const errors = new RankErrors((lines) => void (this.#hasReader && process.stderr.write(lines)));
       const report = await this.#watch(hosts, { attempt, server, errors });
@@ -216,8 +216,8 @@ function silentRank(server: StoreServer | undefined): RankFailure | undefined {
 }
 
 /**
- * Returns the error of a job that lost a host. The lost host has no launcher any more, so its ranks cannot be
- * restarted.
+ * Returns the error for a job that lost a host. No launcher runs on the lost host any more, so its ranks
+ * cannot be restarted.
  */
 function lostHost(error: unknown): unknown {
   if (!MtlError.isInstance(error) || ['MTL_CLOSED', 'MTL_STORE_AUTHENTICATION'].includes(error.code))

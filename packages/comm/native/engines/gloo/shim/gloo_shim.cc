@@ -215,8 +215,8 @@ int probe(MtlGlooTransfer* transfer, char* error) {
 
 void drop(MtlGlooTransfer* transfer) { delete transfer; }
 
-// Detects how this version of Gloo connects pairs. When Gloo changed this, it kept its version number
-// (0.5.0), but added this header.
+// Detects how this version of Gloo connects pairs. The version of Gloo that began to connect pairs
+// differently kept its version number (0.5.0), but added this header.
 #if __has_include(<gloo/transport/tcp/listener.h>)
 constexpr uint32_t kHandshake = 2;
 #else

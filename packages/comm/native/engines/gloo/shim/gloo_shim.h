@@ -24,9 +24,9 @@ enum { MTL_GLOO_FAILED = -1, MTL_GLOO_PENDING = 0, MTL_GLOO_DONE = 1 };
 
 typedef struct MtlGlooApi {
   uint32_t version;
-  // How this version of Gloo connects pairs. Members with different handshakes would wait for each other
-  // forever. 1: each pair has a listening socket. 2: all pairs share one listening socket, and send the
-  // number of the pair first.
+  // The way in which this version of Gloo connects pairs. Members with different handshakes would wait for
+  // each other forever. 1: each pair has a listening socket. 2: all pairs share one listening socket, and
+  // send the number of the pair first.
   uint32_t handshake;
   // Opens the listening sockets of member `member` of `size`, with one socket for each of the other members.
   // The sockets are bound to `address`, an IP address of this machine. `connect` waits for at most

@@ -194,8 +194,8 @@ Status NcclCommunicator::execute(Operation* operation, Call* call) {
   records_.erase(found);
   Status status = wait_until_launched(record, &lock);
   if (record->stage == Record::Stage::kLaunched) {
-    // this is done even after a failure, because later work on the compute stream that uses this memory must
-    // run after the communication
+    // the wait is enqueued even after a failure, because later work on the compute stream that uses this
+    // memory must run after the communication
     const Status joined = nccl_.check(
         nccl_.cuStreamWaitEvent(as_stream(options_.compute_stream), record->done, CU_EVENT_WAIT_DEFAULT),
         "cuStreamWaitEvent");

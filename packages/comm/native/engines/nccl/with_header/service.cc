@@ -11,9 +11,9 @@ namespace {
 
 constexpr auto kEager = std::chrono::milliseconds(1);     // polling interval while a launch is pending
 constexpr auto kRelaxed = std::chrono::milliseconds(10);  // polling interval while operations are on the device
-// The maximum time that the start of an operation waits until NCCL has launched the operation. A non-blocking
-// communicator launches from its own thread, which takes some ten microseconds, or longer while the channel
-// is connecting.
+// How long starting an operation waits, at most, in nanoseconds, until NCCL has launched the operation. A
+// non-blocking communicator launches from its own thread, which takes some ten microseconds, or longer while
+// the channel is connecting.
 constexpr int64_t kLaunching = 2 * kMillisecond;
 constexpr int kLooks = 100;  // the minimum number of polls, for a machine that is busy with other work
 // The maximum number of thread blocks of the device that a message between two GPUs may occupy; the remaining
@@ -279,7 +279,7 @@ void NcclCommunicator::abort_own(Lock* lock) {
   lock->lock();
 }
 
-// Aborts NCCL for all groups of this process. The first group that sees the failure of the job calls this
+// Aborts NCCL for all groups of this process. The first group that sees the job's failure calls this
 // function.
 void NcclCommunicator::abort_job(Lock* lock) {
   lock->unlock();

@@ -12,22 +12,20 @@
 
 // ---- constants ----
 //
-// kLanes              32-bit numbers in a vector: 4, 8 or 16
-// kHasBfloat16Pairs   true if an instruction adds the products of bfloat16 pairs to float32 numbers
+// kLanes              32-bit values in a vector: 4, 8 or 16
+// kHasBfloat16Pairs   true if an instruction adds the products of bfloat16 pairs to float32 values
 //                     (add_pair_products); matmuls of bfloat16 then use pairs, otherwise float32
 // Tiles               the registers for tiles of matrices (tiles.h), or NoTiles
 //
 // Constants chosen by measurement:
 //
 // kMatmulRows, kMatmulVectors   the largest tile of a matmul's output in registers, in rows (1, 2, 4 or 8)
-// and
-//                               vectors (at most 4): rows * vectors sums, one vector of the left operand and
-//                               `vectors` vectors of the right operand are live at once
+//                               and vectors (at most 4): rows * vectors sums, one vector of the left operand
+//                               and `vectors` vectors of the right operand are live at once
 // kAttentionVectors             the same for the matmuls of attention, which have 4 rows: 2 or 4 vectors
 // kMostRowsInPlace              the maximum number of rows for which multiplying rows in memory is faster
-// than
-//                               packing (matmul_few_rows.h); 0: only for the very few rows that every set
-//                               allows
+//                               than packing (matmul_few_rows.h); 0: only for the very few rows that every
+//                               set allows
 namespace mtl {
 namespace {
 
@@ -49,20 +47,20 @@ MTL_REQUIRE(VHalf, narrow(VUint{}));
 // quiet bit is set. Magnitudes below 2^-126 may become zero.
 MTL_REQUIRE(VHalf, to_bfloat16(VFloat{}));
 
-// Converts float16 numbers to float32, and float32 to float16, rounding to nearest, ties to even.
+// Converts float16 values to float32, and float32 to float16, rounding to nearest, ties to even.
 MTL_REQUIRE(VFloat, from_float16(VHalf{}));
 MTL_REQUIRE(VHalf, to_float16(VFloat{}));
 
-// These return the larger or smaller operand, or the second operand if either is NaN. Each is a single
-// instruction, whereas the compiler translates `?:` to a comparison and a blend.
+// These functions return the larger or smaller operand, or the second operand if either is NaN. Each is a
+// single instruction, whereas the compiler translates `?:` to a comparison and a blend.
 MTL_REQUIRE(VFloat, maximum(VFloat{}, VFloat{}));
 MTL_REQUIRE(VFloat, minimum(VFloat{}, VFloat{}));
 
 // Returns the square root, correctly rounded.
 MTL_REQUIRE(VFloat, square_root(VFloat{}));
 
-// nearest_power rounds x, which must be from -126 to 127, to the nearest integer n (`value` of the Power).
-// times_power multiplies by 2^n.
+// nearest_power rounds its argument, which must be from -126 to 127, to the nearest integer n (`value` in
+// Power). times_power multiplies by 2^n.
 MTL_REQUIRE(Power, nearest_power(VFloat{}));
 MTL_REQUIRE(VFloat, nearest_power(VFloat{}).value);
 MTL_REQUIRE(VFloat, times_power(VFloat{}, Power{}));
@@ -77,22 +75,22 @@ MTL_REQUIRE(float, largest(VFloat{}));
 // Returns one bit for each lane of a mask.
 MTL_REQUIRE(uint32_t, bits_of_mask(VInt{}));
 
-// Multiplies all lanes by b, with 64-bit products. Stores their lower halves and their upper halves.
+// Multiplies all lanes by b, with 64-bit products. Stores the products' lower halves and their upper halves.
 MTL_REQUIRE(void, multiply_wide(VUint{}, uint32_t{}, static_cast<VUint*>(nullptr), static_cast<VUint*>(nullptr)));
 
 // Multiplies the lower half of each 64-bit lane by b. The products have 64 bits.
 MTL_REQUIRE(VLong, multiply_low_words(VLong{}, uint32_t{}));
 
-// Loads the first `count` bfloat16 numbers and fills the rest of the vector with zeros. `count` must be less
-// than 2 kLanes. If it is negative, nothing is loaded.
+// Loads the first `count` bfloat16 values and fills the rest of the vector with zeros. `count` must be less
+// than `2 * kLanes`. If it is negative, nothing is loaded.
 MTL_REQUIRE(VUint, load_pairs(static_cast<const bfloat16*>(nullptr), int64_t{}));
 
-// Returns 2 kLanes numbers as bfloat16: all numbers of the first vector, followed by all numbers of the
+// Returns `2 * kLanes` values as bfloat16: all values of the first vector, followed by all values of the
 // second vector.
 MTL_REQUIRE(VUint, to_bfloat16_words(VFloat{}, VFloat{}));
 
-// Reorders the words that to_bfloat16_words returns: each word then contains a number of the first vector in
-// its lower bits, and a number of the second vector in its upper bits.
+// Reorders the words that to_bfloat16_words returns: each word then contains a value of the first vector in
+// its lower bits, and a value of the second vector in its upper bits.
 MTL_REQUIRE(VUint, interleave_halves(VUint{}));
 
 // Multiplies bfloat16 pairs, and adds each lane's two products to the lane of `sums`. Results below 2^-126

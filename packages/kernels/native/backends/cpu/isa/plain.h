@@ -1,6 +1,5 @@
-// 128-bit vectors for any processor. The compiler generates the instructions. To write a set for a further
-// processor with 128-bit vectors, copy this file and replace the using-declarations by the processor's
-// instructions.
+// 128-bit vectors for any processor. The compiler generates the instructions. To support another processor
+// with 128-bit vectors, copy this file and replace the using-declarations by the processor's instructions.
 #pragma once
 
 namespace mtl {

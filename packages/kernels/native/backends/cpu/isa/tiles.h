@@ -23,12 +23,13 @@ constexpr TileNumber<7> kRightColumns;
 //
 //   kExist      true
 //   kRows       the number of rows of a tile, which is also the number of lanes of a vector
-//   kRowBytes   the number of bytes of a row: kRows numbers of 32 bits, or pairs of bfloat16
+//   kRowBytes   the number of bytes of a row: kRows values of 32 bits, or pairs of bfloat16
 //   begin()     a thread calls it before it uses tiles, and end() afterwards
 //   zero(tile), load(tile, source, stride), store(tile, destination, stride)
 //               rows begin `stride` bytes apart in memory
 //   add_products(sums, left, right)
-//               sums[row, column] += left[row, 2 step + i] right[step, 2 column + i], bfloat16 to float32
+//               for i = 0 and 1: sums[row, column] += left[row, 2 * step + i] * right[step, 2 * column + i],
+//               bfloat16 to float32
 struct NoTiles {
   static constexpr bool kExist = false;
 };

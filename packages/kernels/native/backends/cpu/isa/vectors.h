@@ -1,4 +1,4 @@
-// Vectors of kLanes numbers, written with the compiler's vector extensions. Arithmetic (+ - * / & | ^ << >> <
+// Vectors of kLanes values, written with the compiler's vector extensions. Arithmetic (+ - * / & | ^ << >> <
 // ?:) needs no functions from the instruction set. An instruction set defines kLanes and then includes this
 // file.
 #pragma once

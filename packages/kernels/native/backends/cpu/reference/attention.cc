@@ -54,7 +54,8 @@ struct Head {
     const double cap = problem.soft_cap;
     return cap == 0.0 ? problem.scale * sum : cap * std::tanh(problem.scale * sum / cap);
   }
-  // Returns the derivative of a score with respect to its value before the cap, without the factor `scale`.
+  // Returns the derivative of a soft-capped score with respect to the score before the soft cap, without the
+  // factor `scale`.
   double cap_derivative(double score) const {
     const double ratio = problem.soft_cap == 0.0 ? 0.0 : score / problem.soft_cap;
     return 1.0 - ratio * ratio;

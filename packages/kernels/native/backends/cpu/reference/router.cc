@@ -24,7 +24,7 @@ Values selection_scores(const OpCall& call, const Values& logits) {
   return scores;
 }
 
-// Sets the scores of all experts in groups that are not kept to -infinity.
+// Sets to -infinity the scores of all experts whose groups are not kept.
 void keep_groups(const OpCall& call, Values* scores, int64_t slots) {
   using Op = RouterForward;
   const int64_t groups = call.integer(Op::kNumGroups), kept = call.integer(Op::kGroupTopK);

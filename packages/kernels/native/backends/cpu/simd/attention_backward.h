@@ -1,8 +1,7 @@
-// Attention backward for one head (see Dao et al. 2022, 2023). For every tile of keys, it loops over the
-// tiles
-// of queries:
-//   P = e^(scale Q K^T - logSumExp)    dP = dO V^T (dropout applied)    dS = P (dP - delta)
-//   dV += P^T dO    dK += dS^T Q    dQ += dS K    with delta = rowSums, the row sums of dO * O
+// The backward pass of attention for one head (see Dao et al. 2022, 2023). For every tile of keys, it loops
+// over the tiles of queries:
+//   P = e^(scale * Q @ K^T - logSumExp)    dP = dO @ V^T (dropout applied)    dS = P * (dP - delta)
+//   dV += P^T @ dO    dK += dS^T @ Q    dQ += dS @ K    with delta = rowSums, the row sums of dO * O
 // The gradients of a tile's keys and values are complete after the loop over the queries; the gradients of
 // queries are summed over all tiles of keys.
 #pragma once
@@ -85,7 +84,7 @@ BackwardScratch carve_backward(Carver* carver, const AttentionProblem& problem, 
   return scratch;
 }
 
-// Returns the scratch memory of the group's head `member`.
+// Returns the scratch memory of head `member` in the group.
 template <typename Gemm>
 BackwardScratch of_member(BackwardScratch scratch, const AttentionProblem& problem, int64_t member) {
   const int64_t first = member * round_up(problem.num_queries, kTile);
@@ -163,7 +162,7 @@ BackwardAhead<T> look_ahead(const BackwardHead<T>& head, const BackwardHead<T>* 
 }
 
 // Stores a vector of probabilities and a vector of score gradients. They belong to one row, or to two rows if
-// a word is a pair along the sequence.
+// each word contains a pair of values from these rows.
 template <typename Gemm>
 MTL_INLINE void store_gradients(const BackwardScratch& scratch, int64_t row, int64_t vector, const VFloat* probability,
                                 const VFloat* gradient) {
@@ -231,9 +230,9 @@ void gradient_tile(const BackwardScratch& scratch, const int64_t* vectors, int64
   }
 }
 
-// Adds left^T right to the sums of `key` and of the keys that are computed together with it. The sum over the
-// queries begins at `first`. `left` has words [query, key] of probabilities or score gradients. `right` has
-// `count` words of `columns` columns.
+// Adds left^T @ right to the sums of `key` and of the keys that are computed together with it. The sum over
+// the queries begins at `first`. `left` has words [query, key] of probabilities or score gradients. `right`
+// has `count` words of `columns` columns.
 template <typename Gemm>
 MTL_INLINE void add_key_gradient(float* sums, const Word* left, const Word* right, int64_t columns, int64_t key,
                                  int64_t first, int64_t count) {
@@ -250,7 +249,7 @@ MTL_INLINE void add_key_gradient(float* sums, const Word* left, const Word* righ
   }
 }
 
-// Computes dV += P^T dO and dK += dS^T Q for the `num_rows` queries of a tile.
+// Computes dV += P^T @ dO and dK += dS^T @ Q for the `num_rows` queries of a tile.
 template <typename Gemm, typename T>
 void add_key_gradients(const BackwardHead<T>& head, const BackwardScratch& scratch, const TileRow& row,
                        int64_t first_key, int64_t num_rows) {

@@ -84,8 +84,8 @@ MTL_INLINE TileKind key_tile_kind(const SampleMasks& masks, int64_t first_key) {
   return seen == 0 ? TileKind::kSkipped : seen == end - first_key ? TileKind::kWhole : TileKind::kMasked;
 }
 
-// Sets `seen` to all ones for every key that exists and is not hidden by the key mask, and to 0 for the
-// remaining keys.
+// Sets `seen` to all ones for every key that exists and is not hidden by the key mask, and to 0 for all other
+// keys.
 MTL_INLINE void seen_keys(int32_t* seen, const SampleMasks& masks, int64_t first_key) {
   for (int64_t key = 0; key < kTile; ++key) {
     const bool real = first_key + key < masks.num_keys;

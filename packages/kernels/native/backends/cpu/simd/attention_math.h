@@ -44,8 +44,9 @@ MTL_INLINE VFloat power_of_two(VFloat x) {
   return select(x >= -125.0f, times_power(power, integer), maximum(splat(0.0f), x));
 }
 
-// Returns ln x if x is normal and positive; NaN stays NaN. With x = 2^n m and m in [sqrt(1/2), sqrt(2)), ln m
-// = 2 artanh((m - 1) / (m + 1)). In this range, five terms of the artanh series give an error of about 1e-9.
+// Returns ln(x) if x is normal and positive; NaN stays NaN. With `x = 2^n * m` and m in [sqrt(1/2), sqrt(2)),
+// `ln(m) = 2 * artanh((m - 1) / (m + 1))`. In this range, five terms of the artanh series give an error of
+// about 1e-9.
 MTL_INLINE VFloat natural_logarithm(VFloat x) {
   const VUint offset = float_to_bits(x) - 0x3f3504f3u;  // the bits of sqrt(1/2)
   const VFloat exponent = __builtin_convertvector((VInt)offset >> 23, VFloat);
@@ -61,12 +62,12 @@ MTL_INLINE VFloat natural_logarithm(VFloat x) {
 struct ScoreScale {
   float factor, cap;
 
-  // Returns the factor that converts the scores in memory to base 2. If the scores are capped, `factor` has
-  // already been applied.
+  // Returns the factor that converts the scores in memory to base 2. If the scores are soft-capped, `factor`
+  // has already been applied.
   MTL_INLINE float to_base_two(const ScoreScale& v) { return (v.cap == 0.0f ? v.factor : 1.0f) * kLog2E; }
 };
 
-// Multiplies a row of dot products by their factor and caps the scores: `cap * tanh(score / cap)`.
+// Multiplies a row of dot products by their factor and soft-caps the scores: `cap * tanh(score / cap)`.
 MTL_INLINE void cap_scores(float* scores, int64_t vectors, const ScoreScale& scale) {
   const float inner = scale.factor / scale.cap;
   for (int64_t vector = 0; vector < vectors; ++vector) {

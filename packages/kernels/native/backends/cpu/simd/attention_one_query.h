@@ -37,7 +37,7 @@ MTL_INLINE float score_of(const float* query, const T* key, int64_t head_size) {
   return sum(products);
 }
 
-// Computes sums = factor * sums + weights^T values for `kVectors` vectors of columns. The sums stay in
+// Computes sums = factor * sums + weights^T @ values for `kVectors` vectors of columns. The sums stay in
 // registers.
 template <int kVectors, typename T>
 MTL_INLINE void add_values(float* sums, float factor, const float* weights, const T* values, int64_t stride,
@@ -130,8 +130,8 @@ inline bool has_one_query(const AttentionProblem& problem) {
          problem.dropout_probability == 0.0;
 }
 
-// Computes all heads of a problem for which has_one_query is true. Uses several threads if there is enough
-// memory to read. Results do not depend on the number of threads.
+// Computes all heads of a problem for which has_one_query is true. Uses several threads if the keys and
+// values to read are large enough. Results do not depend on the number of threads.
 template <typename T>
 Status attend_one_query_all(const AttentionProblem& problem) {
   const int64_t num_heads = problem.batch * problem.heads, num_keys = problem.num_keys;

@@ -1,5 +1,5 @@
-// Attention forward for one head, one tile of queries at a time. Iterates over tiles of keys with a running
-// maximum and denominator ("online softmax"; Milakov and Gimelshein 2018, Dao et al. 2022).
+// The forward pass of attention for one head, one tile of queries at a time. Iterates over tiles of keys with
+// a running maximum and denominator ("online softmax"; Milakov and Gimelshein 2018, Dao et al. 2022).
 #pragma once
 
 #include "backends/cpu/simd/attention_on_tiles.h"
@@ -179,7 +179,7 @@ struct ForwardAhead {
   Results<T> outputs;
 };
 
-// Caps a tile's scores. vectors[row group] is the length of the group's rows in vectors.
+// Soft-caps a tile's scores. vectors[row group] is the length of the group's rows in vectors.
 template <typename Gemm>
 __attribute__((noinline)) void cap_tile(float* scores, const int64_t* vectors, int64_t num_groups, const ScoreScale& scale) {
   for (int64_t row = 0; row < num_groups * Gemm::kRowGroup; ++row) {
@@ -239,7 +239,7 @@ void forward_tile(const ForwardHead<T>& head, const ForwardScratch& scratch, con
   }
 }
 
-// Raises a head's highest score to the maximum of `maxima` (in base 2). Threads that compute further samples
+// Raises a head's highest score to the maximum of `maxima` (in base 2). Threads that compute other samples
 // and parts may raise it at the same time.
 __attribute__((noinline)) void raise_highest(float* highest, const float* maxima, int64_t count) {
   float greatest = maxima[0];
@@ -253,8 +253,8 @@ __attribute__((noinline)) void raise_highest(float* highest, const float* maxima
   }
 }
 
-// Computes the weighted sums [columns] of the values of the keys that a query sees. `highest` is the highest
-// score of these keys, in base 2.
+// Computes the weighted sums [columns] of values, over the keys to which a query attends. `highest` is the
+// highest score of these keys, in base 2.
 template <typename T>
 __attribute__((noinline)) void sum_seen_values(float* sums, const ForwardHead<T>& head, int64_t query, float highest) {
   const int64_t size = head.queries.columns, value_size = head.values.columns;

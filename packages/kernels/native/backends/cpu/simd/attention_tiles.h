@@ -3,8 +3,7 @@
 // Operands are arrays of 32-bit words. With float32 arithmetic, a word is one float; with bfloat16 arithmetic
 // (if the instruction set multiplies pairs), a word is a pair of neighbours along the summed dimension, which
 // one instruction multiplies and adds. The strides are parameters, so that one matmul kernel serves both
-// kinds
-// of arithmetic and transposed left operands:
+// kinds of arithmetic and transposed left operands:
 //
 //   sum[row, column] += for all steps:
 //                       left[row * left_row + step * left_step] * right[step * right_stride + column]
@@ -118,8 +117,8 @@ const float kOnes[kVectorRows] = {1.0f, 1.0f, 1.0f, 1.0f};
 constexpr const float* kAdd = kOnes;
 constexpr const float* kOverwrite = nullptr;
 
-// Computes Gemm::kRowGroup rows of `vectors` vectors: sum = factors[row] * sum + left right, or left right if
-// `factors` is null. On tiles, `left_step` must be 1.
+// Computes Gemm::kRowGroup rows of `vectors` vectors: sum = factors[row] * sum + left @ right, or left @
+// right if `factors` is null. On tiles, `left_step` must be 1.
 template <typename Gemm>
 __attribute__((noinline)) void multiply_rows(float* sum, int64_t sum_stride, const Word* left, int64_t left_row,
                                              int64_t left_step, const Word* right, int64_t right_stride,

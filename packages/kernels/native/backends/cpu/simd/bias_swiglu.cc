@@ -51,7 +51,8 @@ Status backward(const OpCall& call) {
         const VFloat gate = biased(from, bias, f, left), up = biased(from, bias, width + f, left);
         const VFloat gradient = load_up_to(output_gradient + row * width + f, left);
         const VFloat e = exponential(-gate), s = sigmoid(gate, e);
-        // the derivative of gate * s with respect to gate is s + gate s (1 - s), with 1 - s = e s
+        // the derivative of `gate * s` with respect to gate is `s + gate * s * (1 - s)`, where `1 - s = e *
+        // s`
         store_up_to(to + f, gradient * up * (s + gate * s * (e * s)), left);
         store_up_to(to + width + f, gradient * (gate * s), left);
       }

@@ -22,7 +22,7 @@ struct SoftmaxLogits {
   }
 };
 
-// Calls `body` with the SoftmaxLogits for the given cap.
+// Calls `body` with the SoftmaxLogits for the given soft cap.
 template <typename Body>
 Status with_cap(double cap, const Body& body) {
   const float one = static_cast<float>(cap);
@@ -69,7 +69,7 @@ Status statistics_of(const OpCall& call, const Logits& softmax) {
       *const label_logits = call.data<float>(Op::kLabelLogit);
   for_each(rows, rows * width, [&](int64_t row) {
     const T* const from = logits + row * width;
-    // a cap does not change the order of logits; if there are no columns, the maximum stays -infinity
+    // a soft cap does not change the order of logits; if there are no columns, the maximum stays -infinity
     maxima[row] = num_columns == 0 ? -INFINITY : Logits::of(softmax, row_maximum(from, num_columns));
     sums[row] = sum_of_exponentials(from, num_columns, maxima[row], softmax);
     const int64_t label = labels[row] - first_column;
@@ -80,7 +80,7 @@ Status statistics_of(const OpCall& call, const Logits& softmax) {
 
 // Writes scale * exp(logit - greatest), with scale = weight / sum, times the derivative of the soft cap.
 // Padding columns become zero. The caller must then correct the label's column. If the scale is zero, the
-// gradient is zero whatever the logits are, even if they are NaN.
+// gradient is zero for all logits, even for NaN.
 template <typename T, typename Logits>
 MTL_INLINE void gradient_of_row(T* gradient, const T* logits, int64_t width, int64_t columns, float greatest,
                                 float scale, const Logits& softmax) {

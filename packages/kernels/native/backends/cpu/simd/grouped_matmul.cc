@@ -148,7 +148,7 @@ GroupedProblem gradient_problem(const OpCall& call, const GroupedSizes& sizes) {
           call.tensor(GroupedWeightGradient::kInput).dtype, DType::kFloat32};
 }
 
-// Fills memory with zeros, using several threads if there is enough memory.
+// Fills memory with zeros, using several threads if the memory is large enough.
 void clear(void* data, int64_t bytes) {
   constexpr int64_t kPart = int64_t{1} << 16;
   for_each(divide_up(bytes, kPart), bytes / 4, [&](int64_t part) {

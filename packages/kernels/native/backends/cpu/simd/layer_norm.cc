@@ -93,7 +93,7 @@ MTL_INLINE void input_gradient_of_row(const Backward<T>& b, int64_t row) {
   }
 }
 
-// Adds dy * x_hat to sums[0, hidden), and dy to sums[hidden, 2 hidden).
+// Adds dy * x_hat to sums[0, hidden), and dy to sums[hidden, 2 * hidden).
 template <typename T>
 MTL_INLINE void add_weight_gradients_of_row(const Backward<T>& b, int64_t row, float* sums) {
   const int64_t start = row * b.hidden;

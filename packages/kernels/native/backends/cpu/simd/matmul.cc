@@ -22,7 +22,7 @@ constexpr OwnFrom kNone = {INT64_MAX, 0, 0, 0};
 constexpr OwnFrom kLarge = {128, 64, 64, int64_t{1} << 28};
 
 // The limits for one kind of processor and one dtype. `transposed_left` is for weight gradients, `plain_left`
-// for all remaining matmuls.
+// for all other matmuls.
 struct OwnMatmuls {
   OwnFrom plain_left, transposed_left;
 };

@@ -1,7 +1,7 @@
 // Matmuls with the blocking of GotoBLAS and BLIS (Van Zee and van de Geijn, 2015). All threads together pack
 // the right operand, a chunk of its columns at a time. Each thread then takes blocks of rows, packs them for
-// a block of the inner dimension, and computes tile by tile. The order of a sum depends only on the inner
-// dimension, so the bits do not depend on the number of threads, rows or columns.
+// a block of the inner dimension, and computes tile by tile. The order in which a sum is computed depends
+// only on the inner dimension, so the bits do not depend on the number of threads, rows or columns.
 #pragma once
 
 #include "backends/cpu/matmul_problem.h"
@@ -286,8 +286,8 @@ struct Multiplication {
     const TileKernel kernel = Lanes::kernel(tile.rows, tile.vectors(), product.left_row_length > 0);
     const bool is_first = step == 0, is_last = step + product.steps == blocks.steps,
                in_output = blocks.sums == Sums::kInOutput;
-    // the output's memory ends at the end of the tile, whereas further memory for sums has room for elements
-    // that a kernel computes beyond the tile
+    // the output's memory ends at the end of the tile, whereas all other memory for sums has room for
+    // elements that a kernel computes beyond the tile
     const bool in_place = sums.data != nullptr &&
                           (!in_output || (kernel.rows == tile.rows && tile.columns % kLanes == 0));
     float small[kTileRows * kTileVectors * kLanes] __attribute__((aligned(64)));

@@ -223,8 +223,8 @@ float largest_in(float* block, int64_t size) {
 bool is_scaled(const OpCall& call) { return call.has(Op::kFirstScales) || call.has(Op::kSecondScales); }
 
 // The scratch memory consists of floats: the old scales of both moments, and the largest magnitudes of both
-// moments in each part, which is a segment's part within a chunk. A part's index is the sum of its chunk's
-// index and its segment's index; these sums are unique.
+// moments in each part. A part is the intersection of a segment and a chunk. Its index is the sum of the
+// chunk's index and the segment's index; these sums are unique.
 int64_t num_parts_of(const OpCall& call) { return num_chunks_of(call) + call.tensor(Op::kSegments).dim(0) + 1; }
 int64_t scratch_bytes(const OpCall& call) {
   return 2 * (call.tensor(Op::kSegments).dim(0) + num_parts_of(call)) * static_cast<int64_t>(sizeof(float));

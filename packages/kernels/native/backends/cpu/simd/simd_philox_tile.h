@@ -1,6 +1,6 @@
 // Philox for a tile of a matrix: 64 columns (a group in core/philox.h) in many rows. It produces the same
-// numbers as simd_philox.h with less work per row: round keys are expanded once, and the first two of the ten
-// rounds need only two scalars per row.
+// random bits as simd_philox.h with less work per row: round keys are expanded once, and the first two of the
+// ten rounds need only two scalars per row.
 //
 // Counters are in 64-bit lanes whose upper halves may contain anything: the CPU multiplies the lower halves
 // and gives a 64-bit result. Its low word is already in the right position; its high word needs one shift.

@@ -6,7 +6,8 @@
 namespace mtl {
 namespace {
 
-// Exchanges lane `i + kHalf` of row `i` with lane `i` of row `i + kHalf`, in all blocks of 2 kHalf x 2 kHalf.
+// Exchanges lane `i + kHalf` of row `i` with lane `i` of row `i + kHalf`, in all square blocks of `2 * kHalf`
+// rows.
 template <int kHalf>
 MTL_INLINE void exchange_halves(VUint* rows) {
   VInt upper, lower;

@@ -38,7 +38,7 @@ struct AttentionArguments {
 
 // The arguments of a call for whole sequences (see is_part). Functions that accept both this type and
 // AttentionArguments read fewer fields if they get this type, because kernels with many sums have no
-// registers for the remaining fields.
+// registers for the other fields.
 struct WholeArguments : AttentionArguments {};
 
 struct Positions {

@@ -5,11 +5,11 @@
 //   40 to 256, rows of all operands aligned to 16 bytes.
 // - Tensor cores of any GPU (attention_*.cu): 16-bit dtype, head size a multiple of 8 up to 256, rows aligned
 //   to 16 bytes.
-// - Plain arithmetic (plain_*.cu): all remaining cases, such as float32 (never TF32), odd head sizes, packed
+// - Plain arithmetic (plain_*.cu): all other cases, such as float32 (never TF32), odd head sizes, packed
 //   samples with windows, with separate rows of queries or with results in float32, and dropout where keys do
 //   not begin at a multiple of 64 positions; head sizes up to 256.
-// - One block for each query (generation.cu): forward of few queries without logSumExp, masks and dropout;
-//   any head size.
+// - One block for each query (generation.cu): the forward pass of few queries without logSumExp, masks and
+//   dropout; any head size.
 //
 // All kernels give the same bits on every run: no sum depends on the order of blocks.
 //

@@ -13,8 +13,7 @@ namespace mtl::cuda {
 // kernels for any GPU.
 bool is_for_hopper(const AttentionProblem& problem);
 
-// These functions launch the kernels for heads of 40 to 256 columns. The remaining conditions are in
-// arguments.h.
+// These functions launch the kernels for heads of 40 to 256 columns. All other conditions are in arguments.h.
 cudaError_t launch_hopper_attention_forward(const AttentionForwardCall& call);
 cudaError_t launch_hopper_attention_backward(const AttentionBackwardCall& call);
 
@@ -33,12 +32,12 @@ constexpr int hopper_width(int64_t head_size) {
 // sample. The operand's address and strides must be aligned to 16 bytes.
 cudaError_t make_panel_maps(PanelMaps* maps, const AttentionOperand& operand, int64_t positions, const AttentionProblem& problem);
 
-// Returns a list of the tiles of `rows` queries of all heads.
+// Returns a list of all heads' query tiles, each of `rows` queries.
 QueryList query_list(const AttentionProblem& problem, int rows);
 int num_multiprocessors();
 
-// Calls `launch` with the template parameters of the kernels: an element (__nv_bfloat16 or __half) and, as
-// std::integral_constant, the tile width (one of kWidths) and a boolean that is true if there is dropout.
+// Calls `launch` with the template parameters of the kernels: the element type (__nv_bfloat16 or __half) and,
+// as std::integral_constant, the tile width (one of kWidths) and a boolean that is true if there is dropout.
 template <int... kWidths, typename LaunchKernel>
 cudaError_t with_hopper_kernel(const AttentionProblem& problem, const LaunchKernel& launch) {
   const bool dropout = dropout_threshold(problem.dropout_probability) != 0;

@@ -170,7 +170,7 @@ lt::Epilogue epilogue_of(const MatmulProblem& p) {
 }
 
 // Returns true if a status means that the library does not support the matmul. If a matmul has an epilogue
-// and the combination (types, strides) is not supported, the library returns "invalid value" or "not
+// and its combination of types and strides is not supported, the library returns "invalid value" or "not
 // supported". If there is no epilogue, "invalid value" is our bug.
 bool is_refusal(const MatmulProblem& p, int result) {
   return result == lt::kUnsupported || (result == lt::kInvalidValue && epilogue_of(p) != lt::Epilogue::kDefault);
@@ -283,8 +283,7 @@ Status find_candidates(const MatmulProblem& p, Plan* plan, int num_asked, Candid
     const int result = functions.cublasLtMatmulAlgoGetHeuristic(handle, plan->description, plan->a, plan->b, plan->d,
                                                                 plan->d, preference, num_asked, candidates->data(), num_found);
     plan->status = result;
-    // The library's version and the types determine which epilogues are available. Any further error is our
-    // bug
+    // The library's version and the types determine which epilogues are available. Any other error is our bug
     if (!is_refusal(p, result)) status = status_of(result, "cublasLtMatmulAlgoGetHeuristic");
     if (result != lt::kSuccess) *num_found = 0;
   }

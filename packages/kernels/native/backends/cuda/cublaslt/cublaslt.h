@@ -15,8 +15,8 @@ Status open_cublaslt();
 const char* cublaslt_path();
 uint64_t cublaslt_version();
 
-// output[batch, rows, columns] = op(left) op(right) + bias, plus the old output if `accumulate` is true; all
-// are row-major. Matmuls sum in float32; float16 and bfloat16 are rounded once, at the end.
+// output[batch, rows, columns] = op(left) @ op(right) + bias, plus the old output if `accumulate` is true;
+// all are row-major. Matmuls sum in float32; float16 and bfloat16 are rounded once, at the end.
 //
 // Matmuls are deterministic. A problem's algorithm is the one that set_matmul_choices has set, or else the
 // first in the library's order, which depends only on shape and alignment. Algorithms that add partial sums

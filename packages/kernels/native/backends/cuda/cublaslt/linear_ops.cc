@@ -12,7 +12,7 @@
 namespace mtl::cuda {
 namespace {
 
-// Describes output [rows, columns] = left right, which is common to all fused matmuls in this file.
+// Describes output [rows, columns] = left @ right, which is common to all fused matmuls in this file.
 MatmulProblem matmul_of(const OpCall& call, int output, int left, int right) {
   MatmulProblem problem = {};
   problem.output = call.tensor(output).data;

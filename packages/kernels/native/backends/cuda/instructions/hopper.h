@@ -7,11 +7,9 @@
 //   A (64 x 16)  in registers: warp w has rows 16 w to 16 w + 15, in the layout of ptx.h's a
 //
 // Code that uses these functions is between `#if MTL_HOPPER_CODE` and `#else`, because the same sources are
-// also compiled for different GPUs, where the kernels trap. If a Hopper GPU runs code for different GPUs
-// (from a
-// library built without sm_90a, or compiled by the driver from PTX), it thus reports an error instead of
-// leaving
-// the outputs unchanged.
+// also compiled for GPUs other than Hopper, where the kernels trap. A Hopper GPU may also run that code, from
+// a library built without sm_90a or compiled by the driver from PTX. It then reports an error instead of
+// leaving the outputs unchanged.
 #pragma once
 
 #if defined(MTL_CUDA_DEBUG)
@@ -50,7 +48,7 @@ MTL_PTX uint64_t matrix_descriptor(uint32_t address, uint32_t leading, uint32_t 
 #if MTL_HOPPER_CODE
 
 // Initializes a barrier in shared memory. A phase of the barrier ends after `arrivals` arrivals, and after
-// the bytes that the arrivals have announced.
+// all bytes that the arrivals announced have been copied.
 MTL_PTX void set_up_barrier(uint64_t* barrier, int arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(arrivals) : "memory");
 }
@@ -67,13 +65,13 @@ MTL_PTX void publish_barriers() {
 MTL_PTX void arrive(uint64_t* barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(shared_address(barrier)) : "memory");
 }
-// Arrives at the barrier, and makes the phase wait for `bytes` bytes of bulk copies.
+// Arrives at the barrier, and makes its current phase also wait for `bytes` bytes of bulk copies.
 MTL_PTX void arrive_expecting(uint64_t* barrier, int bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)), "r"(bytes) : "memory");
 }
 // Waits for the end of the phase with the given parity: 0 for the first phase, then 1, then 0 again. `slot`
 // is the index of the barrier's ring slot, or -1 for tiles outside of the ring. In builds with
-// MTL_CUDA_DEBUG, a phase that does not end is printed and ends the kernel. In all remaining builds, the
+// MTL_CUDA_DEBUG, a phase that does not end is printed and ends the kernel. Without MTL_CUDA_DEBUG, the
 // kernel would wait forever.
 #if defined(MTL_CUDA_DEBUG)
 MTL_PTX void wait_for_phase(uint64_t* barrier, int parity, int slot) {
@@ -158,9 +156,9 @@ MTL_PTX void hold(Register (&registers)[kRows][4]) {
   }
 }
 
-// Starts a matmul: d = a b or, with `accumulate`, d += a b. d is 64 x kColumns, and the inner dimension is
-// 16. Must be called by a whole warp group. b is in shared memory, as kColumns rows of 16 (`by_rows`) or 16
-// rows of kColumns (`by_columns`); a is in shared memory or in registers.
+// Starts a matmul: d = a * b or, with `accumulate`, d += a * b. d is 64 x kColumns, and the inner dimension
+// is 16. Must be called by a whole warp group. b is in shared memory, as kColumns rows of 16 (`by_rows`) or
+// 16 rows of kColumns (`by_columns`); a is in shared memory or in registers.
 template <typename T, int kColumns>
 struct WarpGroupMatmul;
 

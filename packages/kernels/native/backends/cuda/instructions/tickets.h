@@ -1,6 +1,6 @@
 // Tickets for the blocks of one launch: each block that requests a ticket gets the next number. With nvcc,
-// this is an atomic addition. Emulation has the same effect, but may run further blocks before a block gets
-// its ticket (see the emulation's block.h).
+// this is an atomic addition. Emulation has the same effect, but may run other blocks before a block gets its
+// ticket (see the emulation's block.h).
 #pragma once
 
 #include "backends/cuda/instructions/ptx.h"

@@ -66,7 +66,8 @@ inline Launch grid_of(int64_t blocks, int threads, int64_t blocks_y = 1) {
 
 }  // namespace mtl::cuda
 
-// Launches a kernel. If the launch fails, returns its status from the op. An empty grid launches nothing.
+// Launches a kernel. If the launch fails, makes the enclosing op return the launch's status. An empty grid
+// launches nothing.
 #define MTL_RUN_KERNEL(call, kernel, how, ...)                                                      \
   do {                                                                                              \
     const ::mtl::cuda::Launch mtl_launch_ = (how);                                                  \

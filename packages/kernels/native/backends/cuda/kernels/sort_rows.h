@@ -6,8 +6,8 @@
 
 namespace mtl::cuda {
 
-// The ids, and the table rows that they select. The num_rows ids from first_row on select the rows; all
-// further ids select none.
+// The ids, and the table rows that they select. The num_rows ids from first_row on select the rows; all other
+// ids select none.
 struct RowIds {
   const int32_t* ids;
   int64_t count;

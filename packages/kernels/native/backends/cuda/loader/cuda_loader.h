@@ -6,8 +6,8 @@
 
 namespace mtl {
 
-// Loads libmtl_cuda.so from `path` and checks that its ABI version equals the addon's. Fails with
-// MTL_CUDA_LIBRARY or MTL_CUDA_ABI.
+// Loads libmtl_cuda.so from `path` and checks that its ABI version is the same as the addon's version. Fails
+// with MTL_CUDA_LIBRARY or MTL_CUDA_ABI.
 Status load_cuda_library(const char* path, const CudaLibrary** library);
 
 // Opens a device for this process. Fails with the errors of CudaLibrary::open. Also fails if the process has

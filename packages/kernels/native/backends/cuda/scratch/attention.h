@@ -12,7 +12,7 @@ constexpr int64_t kMaxHeadsOfSamples = 65535;   // limit of a grid's second dime
 // Returns true if a problem is computed by the kernel for generation. The problem must need only the output,
 // and each query must attend to a single range of keys (which may be empty). Each block of the kernel reads
 // all keys of one query, as generation must do anyway. If there are enough queries for a tile, as in
-// evaluation and for a prompt, the remaining kernels have enough blocks, and are better because they read the
+// evaluation and for a prompt, the other kernels have enough blocks, and are faster because they read the
 // keys once for 8 to 128 queries.
 bool is_generation(const AttentionProblem& problem);
 
