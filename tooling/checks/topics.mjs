@@ -1,8 +1,8 @@
 /**
- * Counts how many source files a feature affects. Topics are the features that packages list: strategies,
- * stores, kinds of layers, fields of the architecture, and model types. For each topic, this program finds
- * the source files outside it that name it. With the folder of a checkout as its argument, it prints this
- * checkout's counts.
+ * Counts how many source files each feature affects. The features (topics) are read from lists in the
+ * packages: strategies, stores, kinds of layers, architecture fields, and model types. For each topic, this
+ * program finds the source files that name the topic and do not belong to it. The argument is the folder of a
+ * checkout.
  */
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';

@@ -30,8 +30,8 @@ const words = {
   reduceScatter: 'reduce-scatter',
 };
 /**
- * The colours of operations on shards of heads or features (`inside`), of operations between such regions
- * (`between`), and of collectives.
+ * The colours of operations on shards of heads or features (`inside`), of operations outside the
+ * tensor-parallel regions (`between`), and of collectives.
  */
 const colours = { inside: '#b9cdf8', between: '#d9dee8', collective: '#b4530f' };
 const [margin, top, rowHeight, boxHeight, laneWidth, gap] = [10, 64, 34, 26, 215, 10];

@@ -4,7 +4,10 @@ import type { Parameter } from './parameter.js';
 import type { ParameterUnit } from './parameter-unit.js';
 import { type Activation, type Part, type Recipe, SavedTensor, Variable } from './variable.js';
 
-/** The halves of backward to compute: gradients of the inputs (B), of the parameters (W), or both. */
+/**
+ * The parts of the backward pass to compute: the gradients of the inputs, of the parameters, or both.
+ * Zero-bubble schedules call these parts B and W.
+ */
 export interface BackwardHalves {
   readonly input: boolean;
   readonly weight: boolean;

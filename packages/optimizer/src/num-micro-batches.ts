@@ -17,8 +17,8 @@ interface BatchOptions {
   readonly microBatchSize: number;
   readonly rampup?: BatchSizeRampup;
   /**
-   * The number of samples that were consumed before the run continues. If a ramp-up has already ended by
-   * then, it is not checked. Default: 0.
+   * The number of samples that earlier runs consumed, if this run resumes from a checkpoint. The sizes of a
+   * ramp-up that has ended within these samples are not checked. Default: 0.
    */
   readonly consumedSamples?: number | undefined;
 }

@@ -30,7 +30,7 @@ import {
 export interface LinearAdapter {
   /** A, [r, I] */
   readonly down: Parameter;
-  /** The matrix B: its last dimension is r, its other dimensions are the outputs of the box. */
+  /** The matrix B. Its last dimension is r; the others are those of the layer outputs that it changes. */
   readonly up: Parameter;
   /**
    * The layer outputs that the adapter changes, as a slice of each dimension of the layer's weight. The last

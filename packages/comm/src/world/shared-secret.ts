@@ -87,8 +87,8 @@ interface Content extends Holder {
 
 /**
  * A secret that rank 0 creates for the other ranks of a job on one host. Until all ranks have joined, the
- * secret is in a file that only this user can read. The file name depends on the address at which the ranks
- * meet, and on torchrun's job name.
+ * secret is in a file that only this user can read. The file name is a hash of the address at which the
+ * ranks meet, torchrun's job name, the number of ranks, and how often the job has restarted.
  */
 export class SharedSecretFile {
   readonly path: string;

@@ -56,8 +56,8 @@ const maskOf64Bits = (1n << 64n) - 1n;
  * The generator `std::mt19937_64` of C++ (Nishimura 2000). Megatron shuffles BERT's sample mapping with it.
  */
 export class MersenneTwister64 {
-  // 64-bit integers are stored as two halves in typed arrays, because allocating a bigint for each integer
-  // would take microseconds.
+  // A 64-bit integer is stored as two halves in typed arrays. With bigints, every random number would take
+  // microseconds, because each result is allocated.
   readonly #high = new Uint32Array(stateSize64);
   readonly #low = new Uint32Array(stateSize64);
   #next = stateSize64;

@@ -5,8 +5,8 @@ import type { DeviceGraph, GraphMemory } from '@mtl/kernels';
 const refusals: readonly string[] = ['MTL_CAPTURE', 'MTL_OUT_OF_MEMORY'];
 
 /**
- * The maximum number of micro-batch shapes with recorded passes. Every slot has its own graphs for each
- * shape.
+ * Passes are recorded for at most this many micro-batch shapes, because each micro-batch in flight has its
+ * own graphs for every recorded shape.
  */
 const maximumShapes = 16;
 const maximumSeen = 1024;

@@ -63,10 +63,10 @@ MTL_INLINE Softmax softmax_of(const float* logits, int64_t experts) {
   return {highest, sum(total)};
 }
 
-// Finds the indices of the `num` largest of `count` values, in descending order of the values. If values are
-// equal, the lower index comes first. No value may be NaN. `values` consists of complete vectors; `best` has
-// room for `num` values. A single pass suffices, because few values exceed the smallest value in the result
-// so far.
+// Writes the `num` largest of `count` values to `best` in descending order, and their indices to `at`. If
+// values are equal, the lower index comes first. No value may be NaN. The memory of `values` consists of
+// complete vectors. Insertion into a sorted list is fast here, because few values exceed the smallest value
+// found so far.
 MTL_INLINE void select_largest(int32_t* at, float* best, int64_t num, const float* values, int64_t count) {
   int64_t found = 0;
   for (int64_t first = 0; first < count; first += kLanes) {
